@@ -1,0 +1,32 @@
+"""Errors that people read: one or two lines (the cause, the next step) and an exit code (measurement.md, Exit codes)."""
+
+from __future__ import annotations
+
+
+class MetrobenchError(Exception):
+    """Base of every expected error. `hint` is the next step, printed on its own line."""
+
+    exit_code = 1
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+
+class UsageError(MetrobenchError):
+    """Wrong usage, unreadable input, or an output folder that cannot be written."""
+
+    exit_code = 2
+
+
+class NotValidError(MetrobenchError):
+    """The measurement is not valid, or not enough to tell."""
+
+    exit_code = 3
+
+
+class UnreachableError(MetrobenchError):
+    """Endpoint or engine not reachable, or dead at start."""
+
+    exit_code = 4

@@ -1,0 +1,60 @@
+"""Seconds and tokens inside; units only where people read or type."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from metrobench.errors import UsageError
+
+CHUNK = 0.020
+"""Seconds of audio in one chunk on the wire."""
+
+_DURATION_UNITS = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
+_NUMBER = r"(\d+(?:\.\d+)?|\.\d+)"
+
+
+def parse_duration(text: str, *, name: str = "duration", low: float = 0.0, high: float = 86_400.0) -> float:
+    """Seconds from `80ms`, `1s`, `5m`, `1m30s`; must lie in (low, high]. Raises UsageError."""
+    cleaned = text.strip().replace(" ", "")
+    parts = re.findall(_NUMBER + r"([a-zµ]+)", cleaned)
+    if not parts or "".join(number + unit for number, unit in parts) != cleaned:
+        raise UsageError(f"{name} {text!r} is not a time", "write a number with a unit, for example 80ms, 1s or 5m")
+    total = 0.0
+    for number, unit in parts:
+        if unit not in _DURATION_UNITS:
+            raise UsageError(f"{name} {text!r}: unknown unit {unit!r}", "units are ms, s, m and h")
+        total += float(number) * _DURATION_UNITS[unit]
+    if not low < total <= high:
+        raise UsageError(f"{name} {text!r} is out of range", f"give more than {seconds(low)}, at most {seconds(high)}")
+    return total
+
+
+def parse_rate(text: str, *, name: str = "rate") -> float:
+    """Fraction in (0, 1) from `1%` or `0.01`. Raises UsageError."""
+    match = re.fullmatch(_NUMBER + r"\s*(%?)", text.strip())
+    value = float(match[1]) / (100.0 if match[2] else 1.0) if match else math.nan
+    if not 0.0 < value < 1.0:
+        raise UsageError(f"{name} {text!r} is not a rate between 0 and 100 %", "write for example 1% or 0.01")
+    return value
+
+
+def seconds(value: float) -> str:
+    """A duration for people: `0.2 ms`, `480 ms`, `1 s`, `2 min 50 s`."""
+    size = abs(value)
+    if size < 0.010:
+        return f"{value * 1e3:.1f} ms"
+    if size < 1.0:
+        return f"{value * 1e3:.0f} ms"
+    if size < 60.0:
+        return f"{value:.0f} s" if abs(value - round(value)) < 0.005 else f"{value:.3g} s"
+    whole = round(value)
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s" if whole % 60 else f"{whole // 60} min"
+    minutes = round(value / 60)
+    return f"{minutes // 60} h {minutes % 60} min" if minutes % 60 else f"{minutes // 60} h"
+
+
+def percent(fraction: float, digits: int = 1) -> str:
+    """A fraction for people: `0.3 %`."""
+    return f"{fraction * 100:.{digits}f} %"
