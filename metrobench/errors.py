@@ -1,4 +1,4 @@
-"""Errors that people read: one or two lines (the cause, the next step) and an exit code (measurement.md, Exit codes)."""
+"""Errors that people read: one or two lines (cause, next step) and an exit code."""
 
 from __future__ import annotations
 

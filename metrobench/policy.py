@@ -48,3 +48,23 @@ def parse_policy(text: str, block_size: int = 1) -> KvPolicy:
     if not 1 <= window <= MAX_WINDOW:
         raise UsageError(f"--kv {text!r}: the window must be 1 to {MAX_WINDOW} tokens")
     return KvPolicy("window", -(-window // block_size) * block_size)
+
+
+def peak_blocks(policy: KvPolicy, in_flight: int, block_size: int) -> int:
+    """Most blocks one session of a bounded policy holds: S/b + ceil((W - 1 + I)/b) + 1 (measurement.md).
+
+    `in_flight`: I, the most tokens one frame can have in flight.
+    """
+    behind = policy.window - 1 + in_flight
+    return -(-policy.sinks // block_size) - (-behind // block_size) + 1
+
+
+def kv_sessions(policy: KvPolicy, pool_tokens: int, in_flight: int, lifetime_tokens: int, block_size: int = 16) -> int:
+    """Sessions whose KV fits into a pool: for ever where the policy bounds it, for `lifetime_tokens` each otherwise.
+
+    One block of the pool is vLLM's null block. 16 tokens a block is vLLM's default on a GPU.
+    """
+    blocks = pool_tokens // block_size - 1
+    unbounded = -(-lifetime_tokens // block_size)
+    per_session = peak_blocks(policy, in_flight, block_size) if policy.bounded else unbounded
+    return max(0, blocks // max(1, per_session))

@@ -167,7 +167,8 @@ def _read(path: Path) -> Profile:
     for bound in _BOUNDS:
         value = _field(profile, bound.path)
         if not bound.low <= value <= bound.high:
-            raise UsageError(f"profile {path.name}: {bound.path} = {value:g} is outside {bound.low:g} to {bound.high:g}")
+            limits = f"{bound.low:g} to {bound.high:g}"
+            raise UsageError(f"profile {path.name}: {bound.path} = {value:g} is outside {limits}")
     if profile.timing.unit_ms % 20:
         raise UsageError(f"profile {path.name}: timing.unit_ms must be a multiple of 20")
     return profile

@@ -39,6 +39,14 @@ def parse_rate(text: str, *, name: str = "rate") -> float:
     return value
 
 
+def parse_slo(text: str) -> tuple[float, float]:
+    """Quantile and limit in seconds from `p99<=1s`. Raises UsageError."""
+    match = re.fullmatch(r"p(\d{1,2}(?:\.\d+)?)\s*<=?\s*(\S+)", text.strip())
+    if not match or not 0.0 < float(match[1]) < 100.0:
+        raise UsageError(f"--slo {text!r} is not an objective", 'write for example "p99<=1s"')
+    return float(match[1]) / 100.0, parse_duration(match[2], name="--slo limit")
+
+
 def seconds(value: float) -> str:
     """A duration for people: `0.2 ms`, `480 ms`, `1 s`, `2 min 50 s`."""
     size = abs(value)

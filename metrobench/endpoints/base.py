@@ -28,6 +28,10 @@ class Kind(Enum):
     OTHER = "other"  # known or unknown, of no weight
 
 
+NOT_UNDERSTOOD = "not_understood"
+"""Code of an ERROR observation that stands for a message the protocol cannot read."""
+
+
 class Observation(msgspec.Struct, frozen=True, gc=False):
     """One incoming message, normalised."""
 

@@ -96,8 +96,6 @@ class RunFacts:
     """Seconds from t0 at which streaming stopped. Answers due later than t_stop are unknown, not missed."""
 
 
-LAG_EDGES: npt.NDArray[np.float64] = np.concatenate(
-    [np.arange(0.0, 0.010, 0.0001), np.geomspace(0.010, 100.0, 201)]
-)
+LAG_EDGES: npt.NDArray[np.float64] = np.concatenate([np.arange(0.0, 0.010, 0.0001), np.geomspace(0.010, 100.0, 201)])
 """Edges in seconds of the send-lag histogram: 0.1 ms steps below 10 ms, then 50 steps a decade. Lags are never
 negative: a chunk is not sent before it is due. The last bin takes everything above."""

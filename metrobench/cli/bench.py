@@ -1,0 +1,205 @@
+"""What the measuring commands share: settings from options, a server to measure, a record that is always written."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from metrobench.cli.live import Interrupts, Live
+from metrobench.corpus.manifest import default_clips
+from metrobench.endpoints.registry import PROTOCOLS
+from metrobench.environment import describe_machine
+from metrobench.errors import MetrobenchError, UsageError
+from metrobench.load.spec import LoadEvent
+from metrobench.measure.plan import Slo
+from metrobench.measure.warnings import Warn
+from metrobench.policy import parse_policy
+from metrobench.probe import Setting, Watch
+from metrobench.profiles import load_profile
+from metrobench.records import SCHEMA, ProbeRecord, Record, RunFolder, Warned, now
+from metrobench.servers import EmbeddedServer, ForeignServer, Server, resolve_weights
+from metrobench.units import parse_duration, parse_rate, parse_slo, percent, seconds
+from metrobench.worker.cores import layout, pin_all_threads
+from metrobench.worker.launcher import ForkServer
+from metrobench.worker.spec import STANDIN
+
+INTERRUPT_CODE = 128
+"""Exit codes of an interrupted command: 128 + the signal's number."""
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """The options that decide what is measured, as typed."""
+
+    model: str
+    budget: str | None
+    miss_rate: str
+    slo: str | None
+    kv: str | None
+    endpoint: str | None
+    protocol: str
+    weights: str
+    pool_tokens: int | None
+    seed: int
+
+
+class Bench:
+    """One measuring command at work."""
+
+    def __init__(self, kind: str, request: Request, out: Path, quiet: bool) -> None:
+        self.kind = kind
+        self.request = request
+        self.live = Live(quiet)
+        self.interrupts = Interrupts()
+        self.profile = load_profile(request.model)
+        self.weights = STANDIN
+        machine = describe_machine()
+        if request.endpoint is None:
+            self.weights = resolve_weights(request.weights, has_gpu=bool(machine.gpus))
+        elif request.protocol not in PROTOCOLS:
+            known = ", ".join(PROTOCOLS)
+            raise UsageError(f"unknown protocol {request.protocol!r}", f"known: {known}")
+        self.stand_in = request.endpoint is None and self.weights == STANDIN
+        block = self.profile.stand_in.block_size if self.stand_in else 1
+        self.policy = parse_policy(request.kv or self.profile.kv, block)
+        self.budget = parse_duration(request.budget, name="budget") if request.budget else self.profile.budget
+        self.q = parse_rate(request.miss_rate, name="--miss-rate")
+        self.slo = Slo(*parse_slo(request.slo)) if request.slo else None
+        self.folder = RunFolder.create(out, f"{kind}-{self.profile.name}")
+        self.record = Record(
+            schema=SCHEMA,
+            kind=kind,
+            status="running",
+            created=now(),
+            command=["metrobench", *sys.argv[1:]],
+            environment=machine,
+            profile=msgspec.to_builtins(self.profile),
+            setting={},
+            seed=request.seed,
+            stand_in=self.stand_in,
+        )
+        self._begin = time.monotonic()
+
+    def setting(self, *, span: float | None, stop_when_failed: bool, extend_unresolved: bool) -> Setting:
+        """The setting of this command's runs; noted in the record."""
+        setting = Setting(
+            profile=self.profile,
+            policy=self.policy,
+            protocol=self.request.protocol,
+            budget=self.budget,
+            q=self.q,
+            slo=self.slo,
+            span=span,
+            clips=default_clips(),
+            stop_when_failed=stop_when_failed,
+            extend_unresolved=extend_unresolved,
+        )
+        self.record.setting = {
+            "budget": self.budget,
+            "q": self.q,
+            "slo": msgspec.to_builtins(self.slo),
+            "span": span,
+            "kv": str(self.policy),
+            "protocol": self.request.protocol,
+            "endpoint": self.request.endpoint,
+            "weights": self.weights if self.request.endpoint is None else None,
+            "pool_tokens": self.request.pool_tokens,
+            "clips": [clip.name for clip in setting.clips],
+        }
+        return setting
+
+    @contextmanager
+    def server(self) -> Iterator[Server]:
+        """The server that the options name: an endpoint, or fresh embedded workers."""
+        if self.request.endpoint is not None:
+            yield ForeignServer(self.request.endpoint, self.request.protocol, can_fill=False)
+            return
+        cores = layout()
+        self.live.status("loading vLLM (about 10 s, once)")
+        with ForkServer(self.folder.path / "workers.log") as forkserver:
+            pin_all_threads(cores.front)
+            if not cores.engine_alone:
+                self.warn(Warn.CORES_SHARED)
+            yield EmbeddedServer(
+                forkserver,
+                cores,
+                self.profile,
+                self.policy,
+                self.weights,
+                self.request.pool_tokens,
+                self.request.seed,
+            )
+
+    @contextmanager
+    def recorded(self) -> Iterator[None]:
+        """Run the command's body; whatever happens in it, the record is complete and readable afterwards."""
+        self.folder.write(self.record)
+        try:
+            with self.interrupts:
+                yield
+            self.record.status = "interrupted" if self.interrupts.signum else "complete"
+        except MetrobenchError as error:
+            self.record.status, self.record.error = "failed", error.message
+            raise
+        except BaseException as error:
+            self.record.status, self.record.error = "failed", f"{type(error).__name__}: {error}"
+            raise
+        finally:
+            self.live.clear()
+            self.record.wall_seconds = round(time.monotonic() - self._begin, 1)
+            self.folder.write(self.record)
+
+    def add(self, probe: ProbeRecord, folder: str) -> None:
+        """Note one measured run, and its warnings."""
+        probe.folder = folder
+        self.record.probes.append(probe)
+        for code in probe.verdict["warnings"]:
+            self.warn(Warn(code))
+        self.folder.write(self.record)
+
+    def warn(self, warning: Warn) -> None:
+        """Note a warning, each kind once."""
+        if all(known.code != warning.value for known in self.record.warnings):
+            self.record.warnings.append(Warned(warning.value, warning.advice))
+
+    def watch(self, title: str) -> Watch:
+        """Progress of one run under `title`, interrupted by this command's signals."""
+        return Watch(
+            interrupted=lambda: self.interrupts.signum is not None,
+            show=lambda event, kv: self.live.status(f"{title} · {_status(event, kv)}"),
+        )
+
+    def exit_code(self, code: int = 0) -> int:
+        """The exit code: that of the signal where one came."""
+        return INTERRUPT_CODE + self.interrupts.signum if self.interrupts.signum else code
+
+
+def _status(event: LoadEvent, kv: float | None) -> str:
+    """One event of the load process in a few words."""
+    if event.kind == "filling" or (event.kind == "connected" and not event.filled):
+        return f"filling {event.filled} of {event.connected}" if event.filled else f"{event.connected} connected"
+    if event.kind in ("progress", "judge"):
+        words = [f"{event.t:.0f} s"]
+        if event.due:
+            words.append(f"missed {percent(event.missed / event.due)}")
+        if event.p50 is not None and event.p99 is not None:
+            words.append(f"p50 {seconds(event.p50)}, p99 {seconds(event.p99)}")
+        if kv is not None:
+            words.append(f"kv {percent(kv, 0)}")
+        if event.closed or event.refused:
+            words.append(f"{event.closed} closed, {event.refused} refused")
+        return " · ".join(words)
+    return event.kind
+
+
+def print_json(record: Record) -> None:
+    """The record on stdout, as run.json has it."""
+    data: Any = msgspec.json.format(msgspec.json.encode(record), indent=1)
+    print(data.decode())

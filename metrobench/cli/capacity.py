@@ -1,0 +1,171 @@
+"""`metrobench capacity`: the maximum sustainable concurrent sessions (MSCS) of a deployment."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+import msgspec
+
+from metrobench.cli import options
+
+if TYPE_CHECKING:
+    from metrobench.cli.bench import Bench
+    from metrobench.measure.limits import LimitedBy
+    from metrobench.measure.verdict import Verdict
+    from metrobench.probe import Setting
+    from metrobench.records import ProbeRecord
+    from metrobench.search.mscs import Effort, Mscs, Run
+    from metrobench.servers import Server
+
+
+@click.command()
+@options.model
+@options.budget
+@options.objective
+@options.server
+@click.option(
+    "--duration", metavar="TIME", help="Measured time of each run. [default: the shortest that may be judged]"
+)
+@click.option(
+    "--effort",
+    type=click.Choice(["quick", "standard", "full"]),
+    default="standard",
+    show_default=True,
+    help="How many replicates, how narrow.",
+)
+@click.option(
+    "--max-sessions",
+    type=click.IntRange(1, options.MAX_SESSIONS),
+    default=1024,
+    show_default=True,
+    help="Never more sessions than this.",
+)
+@click.option("--guess", type=click.IntRange(1, options.MAX_SESSIONS), help="Start the search near this many sessions.")
+@options.seed
+@options.output
+def capacity(
+    duration: str | None,
+    effort: str,
+    max_sessions: int,
+    guess: int | None,
+    out: Path,
+    as_json: bool,
+    quiet: bool,
+    **asked: Any,
+) -> None:
+    """How many sessions a deployment sustains (MSCS), fresh server per run."""
+    from metrobench.cli.bench import Bench, Request, print_json
+    from metrobench.report import html, terminal
+    from metrobench.search.mscs import EFFORTS
+    from metrobench.units import parse_duration
+
+    bench = Bench("capacity", Request(**asked), out, quiet or as_json)
+    wanted = EFFORTS[effort]
+    span = parse_duration(duration, name="--duration") if duration else wanted.span
+    setting = bench.setting(span=span, stop_when_failed=True, extend_unresolved=True)
+    bench.record.setting |= {"effort": effort, "max_sessions": max_sessions}
+    if not as_json:
+        plan = setting.plan(max_sessions)
+        print(terminal.heading(bench.record, plan.span, fresh=not bench.policy.bounded or bool(asked["endpoint"])))
+        sys.stdout.flush()
+    code = 0
+    try:
+        with bench.recorded(), bench.server() as server:
+            search = _Search(bench, setting, server, wanted, max_sessions, guess)
+            code = search.run()
+    finally:
+        html.write(bench.folder, bench.record)
+        bench.folder.close()
+    if as_json:
+        print_json(bench.record)
+    else:
+        print(terminal.capacity(bench.record))
+        print(f"report   {bench.folder.path / 'index.html'}")
+    sys.exit(bench.exit_code(code))
+
+
+class _Search:
+    """One search, from the first guess to the interval."""
+
+    def __init__(
+        self, bench: Bench, setting: Setting, server: Server, effort: Effort, most: int, guess: int | None
+    ) -> None:
+        self._bench = bench
+        self._setting = setting
+        self._server = server
+        self._effort = effort
+        self._most = most
+        self._guess = guess
+        self._runs: list[tuple[ProbeRecord, Verdict]] = []
+
+    def run(self) -> int:
+        """Search, note the result in the record, return the exit code."""
+        from metrobench.measure.verdict import Outcome
+        from metrobench.search.mscs import Done, MscsSearch, Stop
+
+        guess = self._first_guess()
+        search = MscsSearch(self._effort, guess=guess, max_sessions=self._most)
+        while not isinstance(step := search.next_step(), Done):
+            record = None if self._bench.interrupts.signum else self._probe(step)
+            if record is None or record.outcome == "interrupted":
+                search.halt(Stop.INTERRUPTED)
+            else:
+                search.tell(step.sessions, Outcome(record.outcome))
+        result = search.result()
+        self._finish(result, guess)
+        unknown = result.hi is None and result.stop is not Stop.LOWER_BOUND
+        return 3 if result.stop is Stop.VOID_TWICE or unknown else 0
+
+    def _first_guess(self) -> int | None:
+        """Where to start: as asked, or by a closed loop on a throwaway worker, or (an endpoint) by doubling."""
+        if self._guess or not self._server.fresh_each_run:
+            return self._guess
+        from metrobench.guess import guess_sessions
+
+        folder = self._bench.folder.subfolder("00-guess")
+        watch = self._bench.watch("first guess")
+        return guess_sessions(self._setting, self._server, self._most, self._bench.request.seed, folder, watch)
+
+    def _probe(self, step: Run) -> ProbeRecord:
+        """One run of the search, on disk and in the record."""
+        from metrobench.probe import probe
+
+        index = len(self._runs) + 1
+        name = f"{index:02d}-n{step.sessions}"
+        seed = self._bench.request.seed + index
+        folder = self._bench.folder.subfolder(name)
+        watch = self._bench.watch(f"run {index} · {step.sessions} sessions")
+        record, verdict = probe(self._setting, self._server, step.sessions, seed, index, folder, watch)
+        self._runs.append((record, verdict))
+        self._bench.add(record, f"probes/{name}")
+        because = f" ({record.reasons[0]})" if record.reasons else ""
+        self._bench.live.line(f"run {index} · {step.sessions} sessions · {step.why} · {record.outcome}{because}")
+        return record
+
+    def _finish(self, result: Mscs, guess: int | None) -> None:
+        """Note what was found, what limits it, and the arithmetic beside it."""
+        from metrobench.report.terminal import arithmetic
+
+        for warning in result.warnings:
+            self._bench.warn(warning)
+        self._bench.record.result = {
+            "mscs": msgspec.to_builtins(result),
+            "guess": guess,
+            "limited_by": msgspec.to_builtins(self._limit(result)),
+            "arithmetic": arithmetic(self._bench.profile, self._bench.policy, 300.0),
+        }
+
+    def _limit(self, result: Mscs) -> LimitedBy:
+        """What the failed run nearest above the edge says, beside the passed one nearest below it."""
+        from metrobench.measure.limits import limited_by
+        from metrobench.probe import evidence
+
+        failed = [pair for pair in self._runs if pair[0].outcome in ("failed", "void") and pair[0].sessions > result.lo]
+        passed = [pair for pair in self._runs if pair[0].outcome == "passed" and pair[0].sessions <= result.lo]
+        above = min(failed, key=lambda pair: (pair[0].outcome != "failed", pair[0].sessions), default=None)
+        below = max(passed, key=lambda pair: pair[0].sessions, default=None)
+        seen = evidence(above[0]) if above else evidence(None)
+        return limited_by(above[1] if above else None, seen, below[1] if below else None)

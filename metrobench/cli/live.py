@@ -1,0 +1,79 @@
+"""Progress on stderr: one changing line on a terminal, a plain line now and then elsewhere, nothing when quiet."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import sys
+import time
+from types import FrameType, TracebackType
+from typing import TextIO
+
+PLAIN_EVERY = 10.0
+"""Seconds between status lines where the output is no terminal."""
+
+
+class Live:
+    """The live view of one command."""
+
+    def __init__(self, quiet: bool, stream: TextIO | None = None) -> None:
+        self._stream = sys.stderr if stream is None else stream
+        self._quiet = quiet
+        self._terminal = self._stream.isatty()
+        self._shown = False
+        self._last_plain = 0.0
+
+    def status(self, text: str) -> None:
+        """What is going on now; replaces the previous status."""
+        if self._quiet:
+            return
+        if self._terminal:
+            width = shutil.get_terminal_size((80, 24)).columns - 1
+            self._write(f"\r\033[K{text[:width]}")
+            self._shown = True
+        elif time.monotonic() - self._last_plain >= PLAIN_EVERY:
+            self._last_plain = time.monotonic()
+            self._write(text + "\n")
+
+    def line(self, text: str) -> None:
+        """Something that stays."""
+        if not self._quiet:
+            self.clear()
+            self._write(text + "\n")
+
+    def clear(self) -> None:
+        """Take the status line away."""
+        if self._shown:
+            self._write("\r\033[K")
+            self._shown = False
+
+    def _write(self, text: str) -> None:
+        try:
+            self._stream.write(text)
+            self._stream.flush()
+        except OSError:
+            self._quiet = True
+
+
+class Interrupts:
+    """While it is active, SIGINT and SIGTERM are noted instead of raised; a second one stops at once."""
+
+    def __init__(self) -> None:
+        self.signum: int | None = None
+        self._before: dict[int, object] = {}
+
+    def __enter__(self) -> Interrupts:
+        for signum in (signal.SIGINT, signal.SIGTERM):
+            self._before[signum] = signal.signal(signum, self._note)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for signum, handler in self._before.items():
+            signal.signal(signum, handler)  # type: ignore[arg-type]
+
+    def _note(self, signum: int, frame: FrameType | None) -> None:
+        if self.signum is not None:
+            raise KeyboardInterrupt
+        self.signum = signum

@@ -1,0 +1,80 @@
+"""`metrobench`: the command line. One file per command; this one holds the table of commands and the way out."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+
+import click
+
+from metrobench import __version__
+from metrobench.errors import MetrobenchError
+
+COMMANDS = {
+    "capacity": "How many sessions a deployment sustains (MSCS), fresh server per run.",
+    "run": "One measured run at a fixed number of sessions.",
+    "check": "One session end to end: does this endpoint answer, and how fast?",
+    "serve": "The embedded worker alone, as a realtime WebSocket endpoint.",
+}
+"""Command name to its one-line help; the code is in metrobench/cli/NAME.py."""
+
+
+class _LazyGroup(click.Group):
+    """Imports a command's file only when that command runs."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(COMMANDS)
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in COMMANDS:
+            return None
+        module = importlib.import_module(f"metrobench.cli.{cmd_name}")
+        command: click.Command = getattr(module, cmd_name)
+        return command
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl(list(COMMANDS.items()))
+
+
+@click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="metrobench")
+def cli() -> None:
+    """How many live conversations does a real-time speech deployment hold, for how long, and how will it fail?
+
+    First try:  metrobench capacity --model minicpm-o --budget 1s
+    """
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run the command line and leave with the exit code of measurement.md."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    debug = "--debug" in arguments
+    try:
+        code = cli.main(arguments, prog_name="metrobench", standalone_mode=False)
+    except MetrobenchError as error:
+        if debug:
+            raise
+        _complain(error.message, error.hint)
+        code = error.exit_code
+    except click.UsageError as error:
+        where = error.ctx.command_path if error.ctx else "metrobench"
+        _complain(error.format_message(), f"{where} --help shows what there is")
+        code = 2
+    except (KeyboardInterrupt, click.Abort):
+        code = 130
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        code = 141
+    sys.exit(code if isinstance(code, int) else 0)
+
+
+def _complain(message: str, hint: str) -> None:
+    print(f"metrobench: {message}", file=sys.stderr)
+    if hint:
+        print(f"  {hint}", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,87 @@
+"""The options that several commands share: their names, bounds and help, written once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+MAX_SESSIONS = 10_000
+"""Most sessions one load process is trusted with."""
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Decorator = Callable[[Function], Function]
+
+
+def group(*options: Decorator[Any]) -> Decorator[Any]:
+    """Several options as one decorator, in the order they are written."""
+
+    def decorate(function: Any) -> Any:
+        for option in reversed(options):
+            function = option(function)
+        return function
+
+    return decorate
+
+
+model = click.option(
+    "--model",
+    default="minicpm-o",
+    show_default=True,
+    metavar="NAME",
+    help="Model profile: a name, or the path of a .toml file.",
+)
+budget = click.option(
+    "--budget", metavar="TIME", help="Frame budget B, for example 80ms or 1s. [default: the profile's]"
+)
+objective = group(
+    click.option(
+        "--miss-rate",
+        default="1%",
+        show_default=True,
+        metavar="RATE",
+        help="Largest share of frames that may miss the budget.",
+    ),
+    click.option("--slo", metavar="RULE", help='Latency objective instead of the miss rate, for example "p99<=1s".'),
+)
+server = group(
+    click.option("--endpoint", metavar="URL", help="Measure this ws:// address instead of an embedded worker."),
+    click.option(
+        "--protocol", default="realtime", show_default=True, metavar="NAME", help="Wire protocol of --endpoint."
+    ),
+    click.option("--kv", metavar="POLICY", help="KV policy: unbounded or window:W. [default: the profile's]"),
+    click.option(
+        "--weights",
+        default="auto",
+        show_default=True,
+        metavar="KIND",
+        help="auto, standin (a small transformer), dummy (the real shape) or hf:ID.",
+    ),
+    click.option(
+        "--pool-tokens",
+        type=click.IntRange(1, 10**10),
+        metavar="N",
+        help="KV pool in tokens. [default: the profile's reference GPU]",
+    ),
+)
+seed = click.option(
+    "--seed",
+    type=click.IntRange(0, 2**31 - 1),
+    default=1,
+    show_default=True,
+    help="Seed of phases, audio order and tokens.",
+)
+output = group(
+    click.option(
+        "--out",
+        type=click.Path(file_okay=False, path_type=Path),
+        default=Path("reports"),
+        show_default=True,
+        help="Where the run folder is made.",
+    ),
+    click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
+    click.option("--quiet", is_flag=True, help="No progress."),
+    click.option("--debug", is_flag=True, expose_value=False, help="Full traceback on an error."),
+)

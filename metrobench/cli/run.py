@@ -1,0 +1,54 @@
+"""`metrobench run`: one measured run at a fixed number of sessions."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import click
+
+from metrobench.cli import options
+
+
+@click.command()
+@click.option(
+    "--sessions", type=click.IntRange(1, options.MAX_SESSIONS), required=True, metavar="N", help="Concurrent sessions."
+)
+@click.option(
+    "--duration", default="1m", show_default=True, metavar="TIME", help="Measured time of each session, after the cut."
+)
+@options.model
+@options.budget
+@options.objective
+@options.server
+@options.seed
+@options.output
+def run(sessions: int, duration: str, out: Path, as_json: bool, quiet: bool, **asked: Any) -> None:
+    """One measured run at a fixed number of sessions."""
+    from metrobench.cli.bench import Bench, Request, print_json
+    from metrobench.probe import probe
+    from metrobench.report import html, terminal
+    from metrobench.units import parse_duration
+
+    span = parse_duration(duration, name="--duration")
+    bench = Bench("run", Request(**asked), out, quiet or as_json)
+    setting = bench.setting(span=span, stop_when_failed=False, extend_unresolved=False)
+    if not as_json:
+        fresh = not bench.policy.bounded or bool(asked["endpoint"])
+        print(terminal.heading(bench.record, setting.plan(sessions).span, fresh=fresh), flush=True)
+    try:
+        with bench.recorded(), bench.server() as server:
+            watch = bench.watch(f"{sessions} sessions")
+            found, _ = probe(setting, server, sessions, bench.request.seed, 1, bench.folder.path, watch)
+            bench.add(found, ".")
+            bench.record.result = {"arithmetic": terminal.arithmetic(bench.profile, bench.policy, setting.budget)}
+    finally:
+        html.write(bench.folder, bench.record)
+        bench.folder.close()
+    if as_json:
+        print_json(bench.record)
+    else:
+        print(terminal.run(bench.record, found))
+        print(f"report   {bench.folder.path / 'index.html'}")
+    sys.exit(bench.exit_code(3 if found.outcome == "void" else 0))

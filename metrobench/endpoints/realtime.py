@@ -1,0 +1,184 @@
+"""The OpenAI Realtime GA dialect with one event more for every consumed frame (protocols.md 3a and 7c).
+
+`metrobench.frame.done` carries the frame's index and media time, so an answer is tied to its frame without guessing.
+"""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+import msgspec
+import pybase64
+
+from metrobench.endpoints.base import NOT_UNDERSTOOD, FrameClass, Kind, Observation
+from metrobench.errors import UsageError
+from metrobench.measure.facts import FrameFlag
+
+FATAL_CODES = frozenset({"session_limit", "context_exhausted", "engine_dead"})
+"""Error codes after which the server closes the session."""
+
+_OUTPUT_TYPES = frozenset(
+    {"response.output_text.delta", "response.output_audio.delta", "response.output_audio_transcript.delta"}
+)
+
+
+class _Head(msgspec.Struct, gc=False):
+    type: str = ""
+
+
+class _MediaTime(msgspec.Struct, gc=False):
+    start_ms: float = 0.0
+    duration_ms: float = 0.0
+
+
+class _FrameDone(msgspec.Struct, gc=False):
+    frame: int
+    media_time: _MediaTime | None = None
+    tokens: int = -1
+    speaking: bool = False
+
+
+class _ErrorBody(msgspec.Struct, gc=False):
+    code: str | None = None
+    message: str | None = None
+
+
+class _Error(msgspec.Struct, gc=False):
+    error: _ErrorBody | str | None = None
+    code: str | None = None
+
+
+class SessionInfo(msgspec.Struct, frozen=True):
+    """What a server of this dialect says about itself in `session.created`."""
+
+    unit_ms: float | None = None
+    first_ready_ms: float | None = None
+    frame_class: str | None = None
+    kv: str | None = None
+    max_positions: int | None = None
+    stand_in: bool | None = None
+    engine: str | None = None
+    filled_tokens: int = 0
+
+
+class _Session(msgspec.Struct):
+    id: str | None = None
+    model: str | None = None
+    metrobench: SessionInfo | None = None
+
+
+class _SessionEvent(msgspec.Struct):
+    session: _Session | None = None
+
+
+_head = msgspec.json.Decoder(_Head)
+_frame_done = msgspec.json.Decoder(_FrameDone)
+_error = msgspec.json.Decoder(_Error)
+_session_event = msgspec.json.Decoder(_SessionEvent)
+
+_OTHER = Observation(Kind.OTHER)
+_OPENED = Observation(Kind.OPENED)
+_OUTPUT = Observation(Kind.OUTPUT)
+
+
+class RealtimeEndpoint:
+    """The dialect of the embedded worker."""
+
+    name = "realtime"
+    frame_class = FrameClass.LOCKSTEP
+
+    def __init__(self, url: str, *, unit: float, first_ready: float, sample_rate: int = 16_000) -> None:
+        """Raises UsageError when the address is not ws:// or wss://."""
+        check_url(url)
+        self._url = url
+        self.unit = unit
+        self.first_ready = first_ready
+        self.sample_rate = sample_rate
+
+    def url(self) -> str:
+        """Address to connect to."""
+        return self._url
+
+    def headers(self) -> dict[str, str]:
+        """Extra handshake headers: none."""
+        return {}
+
+    def opening(self, session: int, fill_tokens: int) -> list[bytes]:
+        """`session.update` with the audio format, and the wish for resident tokens where there is one."""
+        del session
+        body: dict[str, object] = {
+            "type": "realtime",
+            "audio": {"input": {"format": {"type": "audio/pcm", "rate": self.sample_rate}}},
+        }
+        if fill_tokens > 0:
+            body["metrobench"] = {"fill_tokens": fill_tokens}
+        return [msgspec.json.encode({"type": "session.update", "session": body})]
+
+    def encode_chunk(self, pcm: bytes) -> bytes:
+        """`input_audio_buffer.append` with the audio in base64."""
+        return b'{"type":"input_audio_buffer.append","audio":"%b"}' % pybase64.b64encode(pcm)
+
+    def decode(self, payload: bytes) -> Observation:
+        """The meaning of one message. What is not JSON, or not of the promised shape, is an ERROR that is not fatal."""
+        try:
+            kind = _head.decode(payload).type
+            if kind == "metrobench.frame.done":
+                return _done(_frame_done.decode(payload))
+            if kind in _OUTPUT_TYPES:
+                return _OUTPUT
+            if kind == "session.created":
+                return _OPENED
+            if kind == "session.updated":
+                info = session_info(payload)
+                return Observation(Kind.ACCEPTED, tokens=info.filled_tokens if info else 0)
+            if kind == "error":
+                return _trouble(_error.decode(payload))
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            return Observation(Kind.ERROR, code=NOT_UNDERSTOOD, message=str(error))
+        return _OTHER
+
+    def closing(self) -> list[bytes]:
+        """`session.close`."""
+        return [b'{"type":"session.close"}']
+
+
+def check_url(url: str) -> None:
+    """Raises UsageError when `url` is not a WebSocket address with a host."""
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in ("ws", "wss") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        good = False
+    if not good:
+        raise UsageError(f"{url!r} is not a WebSocket address", "write ws://HOST:PORT/PATH or wss://HOST/PATH")
+
+
+def session_info(payload: bytes) -> SessionInfo | None:
+    """The server's own description in a `session.created` or `session.updated` message; None where it gives none."""
+    try:
+        session = _session_event.decode(payload).session
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        return None
+    return session.metrobench if session else None
+
+
+def _done(message: _FrameDone) -> Observation:
+    media = message.media_time
+    return Observation(
+        Kind.FRAME_DONE,
+        frame=message.frame,
+        media_end=(media.start_ms + media.duration_ms) / 1000.0 if media else None,
+        tokens=message.tokens,
+        flags=FrameFlag.CONTENT_DUE | (FrameFlag.SPEAKING if message.speaking else 0),
+    )
+
+
+def _trouble(message: _Error) -> Observation:
+    body = message.error
+    if isinstance(body, str):
+        code, text = message.code or "", body
+    elif body is not None:
+        code, text = body.code or "", body.message or ""
+    else:
+        code, text = message.code or "", ""
+    return Observation(Kind.ERROR, code=code, message=text, fatal=code in FATAL_CODES)

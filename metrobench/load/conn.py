@@ -1,0 +1,200 @@
+"""One session's WebSocket connection: sends what it is told, stamps and records what comes back."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from time import monotonic
+from typing import Any
+
+from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport
+
+from metrobench.endpoints.base import NOT_UNDERSTOOD, Endpoint, Kind, Observation
+from metrobench.load.spool import Spool
+from metrobench.measure.facts import SessionFacts
+
+MAX_UNREAD = 8 * 1024 * 1024
+"""Bytes of audio that may wait for a server that does not read, before its session counts as closed."""
+
+_NO_STATUS = 1005
+_ABNORMAL = 1006
+
+
+class Book:
+    """What all connections of a run share."""
+
+    def __init__(self, endpoint: Endpoint, spool: Spool, ready: list[float]) -> None:
+        self.endpoint = endpoint
+        self.decode = endpoint.decode
+        self.spool = spool
+        self.ready = ready
+        """Seconds from a session's phase to each frame's t_ready."""
+        self.t0 = 0.0
+        """Start of the schedule, CLOCK_MONOTONIC; 0 before it."""
+        self.ending = False
+        """Closed connections are no finding any more."""
+        self.latencies: list[float] = []
+        """Latencies answered since the last progress event."""
+        self.answered: Callable[[Conn, int, float], None] | None = None
+        """Called as (connection, frame, CLOCK_MONOTONIC) for every complete answer; saturate mode."""
+        self.errors = 0
+        """Error messages that ended no session."""
+        self.last_error = ""
+
+
+class Conn(WSListener):  # type: ignore[misc]
+    """A session. `alive` from acceptance to its end."""
+
+    def __init__(self, book: Book, facts: SessionFacts, stream: Iterator[int], ends: list[int]) -> None:
+        """`stream`: chunk numbers of its audio. `ends`: number of the last chunk of each frame."""
+        self._book = book
+        self.facts = facts
+        self.stream = stream
+        self.ends = ends
+        self.transport: WSTransport | None = None
+        self.alive = False
+        self.accepted = False
+        self.over = False
+        self.greeting = b""
+        self._buffer = bytearray()
+        self._dropped = False
+        self._next_answer = 0
+        # bookkeeping of the sender
+        self.frame = 0
+        self.lag_max = 0.0
+
+    # sending
+
+    def open(self, fill_tokens: int) -> None:
+        """Ask for the session, with that many resident tokens of its own."""
+        for message in self._book.endpoint.opening(self.facts.session, fill_tokens):
+            self.write(message)
+
+    def write(self, message: bytes) -> None:
+        """Send one text message now."""
+        if self.transport is not None:
+            self.transport.send(WSMsgType.TEXT, message)
+
+    def refuse(self, reason: str, code: int | None = None) -> None:
+        """The session is not part of the run from the start."""
+        self._end(0.0, code, reason)
+        self.drop()
+
+    def leave(self) -> None:
+        """Say goodbye and close."""
+        if self.transport is not None and not self.transport.is_disconnected:
+            for message in self._book.endpoint.closing():
+                self.write(message)
+            self.transport.send_close(WSCloseCode.OK)
+
+    def drop(self) -> None:
+        """Close the connection without ceremony."""
+        self._dropped = True
+        if self.transport is not None:
+            self.transport.disconnect(False)
+
+    @property
+    def gone(self) -> bool:
+        """No connection, or no longer."""
+        return self.transport is None or self.transport.is_disconnected
+
+    # picows callbacks
+
+    def on_ws_connected(self, transport: WSTransport) -> None:
+        self.transport = transport
+        transport.underlying_transport.set_write_buffer_limits(high=MAX_UNREAD)
+        if self._dropped:
+            self.drop()
+
+    def pause_writing(self) -> None:
+        self._end(monotonic(), None, f"the server left {MAX_UNREAD >> 20} MiB of audio unread")
+        self.drop()
+
+    def resume_writing(self) -> None:
+        pass
+
+    def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
+        now = monotonic()
+        kind = frame.msg_type
+        if kind == WSMsgType.CLOSE:
+            self._closed_by_server(now, transport, frame)
+        elif kind in (WSMsgType.TEXT, WSMsgType.BINARY, WSMsgType.CONTINUATION):
+            payload = frame.get_payload_as_bytes()
+            if not frame.fin or self._buffer:
+                self._buffer += payload
+                if not frame.fin:
+                    return
+                payload = bytes(self._buffer)
+                self._buffer.clear()
+            self._observe(now, self._book.decode(payload), payload)
+
+    def on_ws_disconnected(self, transport: WSTransport) -> None:
+        if not self._dropped:
+            self._end(monotonic(), self.facts.close_code or _ABNORMAL, "the connection broke without a close")
+
+    # receiving
+
+    def _observe(self, now: float, seen: Observation, payload: bytes) -> None:
+        kind = seen.kind
+        book = self._book
+        if kind is Kind.FRAME_DONE:
+            frame = self._next_answer if seen.frame is None else seen.frame
+            if 0 <= frame < len(book.ready):
+                t = now - book.t0
+                if book.spool.done(self._row(frame), t, seen.tokens, seen.flags):
+                    book.latencies.append(t - self.facts.phase - book.ready[frame])
+            self._next_answer = max(self._next_answer, frame + 1)
+            if book.answered is not None:
+                book.answered(self, frame, now)
+        elif kind is Kind.OUTPUT:
+            frame = self._next_answer if seen.frame is None else seen.frame
+            if book.t0 and 0 <= frame < len(book.ready):
+                book.spool.first(self._row(frame), now - book.t0)
+        elif kind is Kind.ACCEPTED:
+            self._accept(seen)
+        elif kind is Kind.OPENED:
+            self.greeting = payload
+        elif kind is Kind.ERROR:
+            text = f"{seen.code}: {seen.message}" if seen.code else seen.message
+            if seen.fatal or not (self.accepted or seen.code == NOT_UNDERSTOOD):
+                self._end(now, None, text)
+            else:
+                book.errors += 1
+                book.last_error = text
+
+    def _row(self, frame: int) -> int:
+        return frame * self._book.spool.sessions + self.facts.session
+
+    def _accept(self, seen: Observation) -> None:
+        if self.over or self.accepted:
+            return
+        self.accepted = self.alive = True
+        self.facts.filled_tokens = max(0, seen.tokens)
+        self._book.spool.session(self.facts)
+
+    def _closed_by_server(self, now: float, transport: WSTransport, frame: WSFrame) -> None:
+        code = int(frame.get_close_code()) or _NO_STATUS
+        self._end(now, code, _text(frame.get_close_message()) or "closed by the server")
+        transport.send_close(WSCloseCode.OK if code == _NO_STATUS else frame.get_close_code())
+        transport.disconnect()
+
+    def _end(self, now: float, code: int | None, reason: str) -> None:
+        """The session is over. The first reason counts; a close code that comes after it is added."""
+        self.alive = False
+        book, facts = self._book, self.facts
+        if book.ending:
+            return
+        if not self.over:
+            self.over = True
+            facts.reason = reason
+            if book.t0:
+                facts.t_closed = max(0.0, now - book.t0)
+            else:
+                facts.refused = True
+        elif facts.close_code is not None or code is None:
+            return
+        facts.close_code = code
+        book.spool.session(facts)
+
+
+def _text(message: Any) -> str:
+    return bytes(message or b"").decode("utf-8", "replace")

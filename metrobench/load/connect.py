@@ -1,0 +1,94 @@
+"""Open all sessions of a run before it starts, and say in one sentence why it could not be done."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import socket
+import ssl
+
+from picows import WSHandshakeError, WSInvalidStatusError, ws_connect
+
+from metrobench.endpoints.base import Endpoint
+from metrobench.load.conn import Conn
+
+PARALLEL = 64
+"""Handshakes under way at a time."""
+
+_READ_BUFFER = 4096
+_MAX_MESSAGE = 64 * 1024 * 1024
+
+
+async def connect_all(conns: list[Conn], endpoint: Endpoint, timeout: float) -> None:
+    """Connect every session, each within `timeout` seconds; one that does not connect is refused, with the reason.
+    When a whole first wave fails, the rest is refused without trying."""
+    logging.getLogger("picows").setLevel(logging.CRITICAL)
+    waiting = iter(conns)
+    failed: list[str] = []
+
+    async def worker() -> None:
+        for conn in waiting:
+            if len(failed) >= PARALLEL and all(other.gone for other in conns):
+                conn.refuse(failed[0])
+                continue
+            reason = await _connect(conn, endpoint, timeout)
+            if reason:
+                failed.append(reason)
+                conn.refuse(reason)
+
+    await asyncio.gather(*(worker() for _ in range(min(PARALLEL, len(conns)))))
+
+
+async def _connect(conn: Conn, endpoint: Endpoint, timeout: float) -> str:
+    """Empty when connected, else the reason."""
+    try:
+        async with asyncio.timeout(timeout):
+            await ws_connect(
+                lambda: conn,
+                endpoint.url(),
+                websocket_handshake_timeout=timeout,
+                extra_headers=endpoint.headers(),
+                max_frame_size=_MAX_MESSAGE,
+                read_buffer_init_size=_READ_BUFFER,
+                max_redirects=0,
+            )
+    except Exception as error:  # whatever a foreign server does is a finding
+        return explain(error, timeout)
+    return "" if conn.transport is not None else "the server closed the connection during the WebSocket handshake"
+
+
+def explain(error: Exception, timeout: float) -> str:
+    """Why a connection could not be made, for people."""
+    if isinstance(error, TimeoutError):
+        return f"no WebSocket handshake within {timeout:g} s"
+    if isinstance(error, WSInvalidStatusError) and error.response is not None:
+        return f"not a WebSocket endpoint: it answers HTTP {error.response.status.value}"
+    if isinstance(error, WSHandshakeError):
+        return f"not a WebSocket endpoint: {error.args[0] if error.args else 'strange handshake'}"
+    if isinstance(error, socket.gaierror):
+        return f"the host name cannot be resolved ({error.strerror})"
+    if isinstance(error, ConnectionRefusedError):
+        return "connection refused"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"TLS: the certificate is not valid ({error.verify_message})"
+    if isinstance(error, ssl.SSLError):
+        return f"TLS failed ({error.reason or error.strerror})"
+    if isinstance(error, ConnectionError):
+        return "the server closed the connection during the WebSocket handshake"
+    if isinstance(error, OSError):
+        return error.strerror or str(error)
+    return f"{type(error).__name__}: {error}"
+
+
+async def accept_all(conns: list[Conn], fill_tokens: int, timeout: float) -> None:
+    """Ask for every connected session and wait for its acceptance; one that is not accepted within `timeout` seconds
+    counts as refused."""
+    deadline = asyncio.get_running_loop().time() + timeout
+    pending = [conn for conn in conns if not conn.over]
+    for conn in pending:
+        conn.open(fill_tokens)
+    while pending and asyncio.get_running_loop().time() < deadline:
+        await asyncio.sleep(0.01)
+        pending = [conn for conn in pending if not (conn.accepted or conn.over)]
+    for conn in pending:
+        conn.refuse(f"not accepted within {timeout:g} s" + (" of filling" if fill_tokens else ""))

@@ -1,0 +1,173 @@
+"""The load process: `python -m metrobench.load.driver`, one end of a socket pair as its standard input.
+
+The first line on the socket is the LoadSpec as JSON; commands follow it, events go back. The process ends with its
+parent.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import signal
+import socket
+import sys
+import traceback
+from pathlib import Path
+from time import monotonic
+
+import msgspec
+import uvloop
+
+from metrobench.corpus.stream import build_table, session_stream
+from metrobench.endpoints.base import Endpoint
+from metrobench.endpoints.registry import make_endpoint
+from metrobench.errors import MetrobenchError, UnreachableError, UsageError
+from metrobench.load.conn import Book, Conn
+from metrobench.load.connect import accept_all, connect_all
+from metrobench.load.link import Link
+from metrobench.load.paced import PacedRun
+from metrobench.load.saturate import SaturateRun
+from metrobench.load.spec import LoadEvent, LoadSpec
+from metrobench.load.spool import Spool
+from metrobench.measure.facts import SessionFacts
+from metrobench.schedule import last_chunk
+from metrobench.units import CHUNK
+
+LEAD = 0.3
+"""Seconds from the last acceptance to t0."""
+
+
+class Driver:
+    """One run from the connections to the goodbye."""
+
+    def __init__(self, spec: LoadSpec, link: Link) -> None:
+        """Decodes the audio and makes every message once. Raises UsageError."""
+        self._spec = spec
+        self._link = link
+        self._endpoint = make_endpoint(
+            spec.protocol, spec.url, unit=spec.unit, first_ready=spec.first_ready, sample_rate=spec.sample_rate
+        )
+        self._messages, clips = encode_corpus(spec.clips, self._endpoint)
+        self._schedule = spec.schedule()
+        spool = Spool(spec.spool)
+        ends = [last_chunk(frame, spec.unit, spec.first_ready) for frame in range(spool.frames)]
+        self._book = Book(self._endpoint, spool, [(end + 1) * CHUNK for end in ends])
+        self._conns = [
+            Conn(self._book, SessionFacts(number, float(phase)), session_stream(clips, spec.seed, number), ends)
+            for number, phase in enumerate(self._schedule.phases)
+        ]
+        self._run: PacedRun | SaturateRun | None = None
+
+    async def run(self) -> None:
+        """Connect, fill, stream, say goodbye. Raises UnreachableError when no session can be opened."""
+        loop = asyncio.get_running_loop()
+        loop.add_reader(self._link.fd, self._command)
+        self._link.tell(LoadEvent("ready"))
+        await self._open_sessions()
+        # no garbage collection may stop the loop during the run
+        gc.collect()
+        gc.freeze()
+        gc.disable()
+        run = self._run = self._make_run()
+        run.start(monotonic() + LEAD)
+        reason = await run.finished
+        self._link.tell(run.progress("stopped", reason))
+        await self._goodbye()
+
+    async def _open_sessions(self) -> None:
+        spec, conns = self._spec, self._conns
+        await connect_all(conns, self._endpoint, spec.connect_timeout)
+        connected = sum(not conn.gone for conn in conns)
+        if not connected:
+            raise UnreachableError(f"no session could be opened at {spec.url}: {conns[0].facts.reason}", _HINT)
+        self._link.tell(LoadEvent("connected", connected=connected, refused=len(conns) - connected))
+        ticker = asyncio.create_task(self._tell_filling())
+        timeout = spec.fill_timeout if spec.fill_tokens else spec.connect_timeout
+        await accept_all(conns, spec.fill_tokens, timeout)
+        ticker.cancel()
+        self._link.tell(self._filling("filled"))
+
+    def _filling(self, kind: str) -> LoadEvent:
+        refused = [conn.facts.reason for conn in self._conns if conn.over]
+        filled = sum(conn.accepted for conn in self._conns)
+        return LoadEvent(kind, filled=filled, refused=len(refused), message=refused[0] if refused else "")
+
+    async def _tell_filling(self) -> None:
+        while True:
+            await asyncio.sleep(1.0)
+            self._link.tell(self._filling("filling"))
+
+    def _make_run(self) -> PacedRun | SaturateRun:
+        spec, messages, tell = self._spec, self._messages, self._link.tell
+        if spec.mode == "paced":
+            return PacedRun(spec, self._schedule, self._book, self._conns, messages, tell)
+
+        def frame_chunks(frame: int) -> int:
+            end = last_chunk(frame, spec.unit, spec.first_ready)
+            return end - (last_chunk(frame - 1, spec.unit, spec.first_ready) if frame else -1)
+
+        return SaturateRun(spec, self._book, self._conns, messages, frame_chunks, tell)
+
+    def _command(self) -> None:
+        commands = self._link.commands()
+        if commands is None:
+            os._exit(1)  # the parent is gone: nobody is left to tell
+        for command in commands:
+            if command.kind == "stop":
+                if self._run is None:
+                    os._exit(0)  # nothing has begun that would need an end
+                self._run.stop("asked to stop")
+            elif command.kind == "extend" and self._run is not None:
+                self._run.extend(command.frames)
+
+    async def _goodbye(self) -> None:
+        for conn in self._conns:
+            conn.leave()
+        deadline = monotonic() + 1.0
+        while monotonic() < deadline and not all(conn.gone for conn in self._conns):
+            await asyncio.sleep(0.01)
+        for conn in self._conns:
+            conn.drop()
+        await asyncio.sleep(0)
+
+
+_HINT = "check the address, and that the server is up"
+
+
+def encode_corpus(clips: tuple[Path, ...], endpoint: Endpoint) -> tuple[list[bytes], tuple[tuple[int, int], ...]]:
+    """The message of every distinct chunk, by chunk number, and the clips' places in it. Raises UsageError."""
+    table = build_table(clips, endpoint.sample_rate)
+    return [endpoint.encode_chunk(table.pcm(chunk)) for chunk in range(len(table.chunks))], table.clips
+
+
+def main() -> int:
+    """Read the spec, run it, report. Errors go to the parent as a `failed` event, unexpected ones to stderr as well."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    link = Link(socket.socket(fileno=os.dup(0)))
+    line = link.read_line()
+    if not line:
+        return 1
+    failure: LoadEvent | None = None
+    try:
+        spec = msgspec.json.decode(line, type=LoadSpec, dec_hook=lambda kind, value: kind(value))
+        if spec.cores:
+            os.sched_setaffinity(0, spec.cores)
+        driver = Driver(spec, link)
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(driver.run())
+    except MetrobenchError as error:
+        kinds = {UsageError: "usage", UnreachableError: "unreachable"}
+        failure = LoadEvent("failed", message=error.message, hint=error.hint, cause=kinds.get(type(error), "invalid"))
+    except Exception as error:
+        traceback.print_exc()
+        failure = LoadEvent("failed", message=f"the load process failed: {error}", cause="invalid")
+    if failure is not None:
+        link.tell(failure)
+    link.close()
+    return 0 if failure is None else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

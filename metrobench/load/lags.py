@@ -1,0 +1,73 @@
+"""The client's own lateness: histogram of send lags, and times in which the event loop did not turn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from metrobench.measure.facts import LAG_EDGES
+
+BINS = len(LAG_EDGES) - 1
+STALL = 0.001
+"""Seconds by which a wake-up may be late before the loop counts as stalled."""
+
+_FINE = 0.010
+_FINE_BINS = int(np.searchsorted(LAG_EDGES, _FINE - 1e-9))
+_FINE_RATE = _FINE_BINS / _FINE
+_DECADE_BINS = (BINS - _FINE_BINS) / 4.0
+
+
+def bin_of(lag: float) -> int:
+    """Bin of LAG_EDGES that holds a lag in seconds; a lag on an edge may fall to either side of it."""
+    if lag < _FINE:
+        return int(lag * _FINE_RATE) if lag > 0.0 else 0
+    return min(BINS - 1, _FINE_BINS + int(math.log10(lag / _FINE) * _DECADE_BINS))
+
+
+def lag_quantile(counts: npt.NDArray[np.int64], q: float) -> float | None:
+    """Upper edge of the bin in which the q quantile of the histogram lies, seconds; None when it is empty."""
+    total = int(counts.sum())
+    if total == 0:
+        return None
+    place = int(np.searchsorted(np.cumsum(counts), math.ceil(q * total)))
+    return float(LAG_EDGES[min(place, BINS - 1) + 1])
+
+
+class StallWatch:
+    """Turns of the event loop, from the wake-ups of a timer. Times in seconds on one clock.
+
+    A wake-up later than its deadline by more than STALL opens a stall at the last turn before it; the next punctual
+    wake-up closes it, because answers that waited during the stall are read only after its late wake-up.
+    """
+
+    __slots__ = ("_last", "_opened", "_record")
+
+    def __init__(self, now: float, record: Callable[[float, float], None]) -> None:
+        """`record(start, end)` is called once for every stall."""
+        self._last = now
+        self._opened: float | None = None
+        self._record = record
+
+    @property
+    def stalled(self) -> bool:
+        """True while a stall is open."""
+        return self._opened is not None
+
+    def turn(self, now: float, deadline: float) -> None:
+        """The loop woke at `now`; the timer was set for `deadline`."""
+        if now - deadline > STALL:
+            if self._opened is None:
+                self._opened = self._last
+        elif self._opened is not None:
+            self._record(self._opened, now)
+            self._opened = None
+        self._last = now
+
+    def close(self, now: float) -> None:
+        """End of watching."""
+        if self._opened is not None:
+            self._record(self._opened, now)
+            self._opened = None

@@ -1,0 +1,189 @@
+"""The measured run: every chunk at its scheduled time, whatever the server does."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import resource
+from collections.abc import Callable
+from time import monotonic
+
+import numpy as np
+
+from metrobench.load.conn import Book, Conn
+from metrobench.load.count import OnlineCount
+from metrobench.load.lags import StallWatch, lag_quantile
+from metrobench.load.pacer import Pacer
+from metrobench.load.spec import GRACE, LoadEvent, LoadSpec
+from metrobench.load.timer import DeadlineTimer
+from metrobench.schedule import Schedule, make_ring
+
+QUANTUM = 0.0005
+"""Seconds between two wake-ups while chunks are due: sends within it share one wake-up."""
+HEARTBEAT = 0.001
+"""Longest time between two wake-ups."""
+BATCH = 64
+"""Chunks sent in one turn of the loop; a backlog is worked off between turns, so that answers are read in time."""
+COUNT_EVERY = 0.25
+"""Seconds between two counts of decided frames."""
+SETTLE = 0.05
+"""Seconds after the last deadline before the planned frames count as decided: answers already there are read."""
+
+
+class PacedRun:
+    """One paced run over open sessions. `finished` resolves to the reason for its end."""
+
+    def __init__(
+        self,
+        spec: LoadSpec,
+        schedule: Schedule,
+        book: Book,
+        conns: list[Conn],
+        messages: list[bytes],
+        tell: Callable[[LoadEvent], None],
+    ) -> None:
+        self._spec = spec
+        self._schedule = schedule
+        self._book = book
+        self._conns = conns
+        self._messages = messages
+        self._tell = tell
+        self._frames = spec.frames
+        self._pacer = Pacer(make_ring(schedule))
+        self._timer = DeadlineTimer()
+        self._count = OnlineCount(book.spool.table(), spec.budget, spec.cut_frames)
+        self._judged = False
+        self._armed = 0.0
+        self._next_count = COUNT_EVERY
+        self._next_progress = 1.0
+        self.finished: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+
+    def start(self, t0: float) -> None:
+        """Begin at `t0` of CLOCK_MONOTONIC."""
+        self._book.t0 = t0
+        self._book.spool.begin(t0)
+        self._watch = StallWatch(monotonic() - t0, self._book.spool.stall)
+        self._tell(LoadEvent("started", t0=t0))
+        asyncio.get_running_loop().add_reader(self._timer.fd, self._turn)
+        self._arm(monotonic())
+
+    def extend(self, frames: int) -> None:
+        """A new total of measured frames; less than now has no effect."""
+        if frames > self._frames:
+            self._frames = min(frames, self._spec.max_frames)
+            self._judged = False
+
+    def stop(self, reason: str) -> None:
+        """End streaming; safe to repeat."""
+        if self.finished.done():
+            return
+        t = monotonic() - self._book.t0
+        asyncio.get_running_loop().remove_reader(self._timer.fd)
+        self._timer.close()
+        self._watch.close(t)
+        self._book.ending = True
+        self._update_count(t)
+        self._book.spool.stop(t)
+        self.finished.set_result(reason)
+
+    def progress(self, kind: str = "progress", message: str = "") -> LoadEvent:
+        """Where the run stands."""
+        book, count = self._book, self._count
+        latencies, book.latencies = sorted(book.latencies), []
+        return LoadEvent(
+            kind,
+            t=monotonic() - book.t0,
+            t0=book.t0,
+            closed=sum(conn.over and not conn.facts.refused for conn in self._conns),
+            refused=sum(conn.facts.refused for conn in self._conns),
+            due=count.due,
+            answered=count.met,
+            missed=count.missed,
+            ambiguous=count.ambiguous,
+            p50=_at(latencies, 0.50),
+            p99=_at(latencies, 0.99),
+            lag_p99=lag_quantile(book.spool.lag_counts(), 0.99),
+            cpu=cpu_seconds(),
+            rss=resident_bytes(),
+            frames=self._frames,
+            errors=book.errors,
+            message=message or book.last_error,
+        )
+
+    @property
+    def _decided_at(self) -> float:
+        """When the last planned frame of the last session is decided."""
+        return self._schedule.end_of(self._spec.cut_frames + self._frames - 1) + self._spec.budget
+
+    def _turn(self) -> None:
+        now = monotonic()
+        t0 = self._book.t0
+        self._watch.turn(now - t0, self._armed - t0)
+        t = self._send(now - t0)
+        self._book.spool.now(t)
+        if t >= self._next_count:
+            self._housekeeping(t)
+        if not self.finished.done():
+            self._arm(t + t0)
+
+    def _arm(self, now: float) -> None:
+        due = self._pacer.next_due + self._book.t0
+        self._armed = now if due <= now - QUANTUM else min(max(due, now + QUANTUM), now + HEARTBEAT)
+        self._timer.arm(self._armed)
+
+    def _send(self, t: float) -> float:
+        """Send what is due at `t`; returns the time after the last send."""
+        book, conns, messages = self._book, self._conns, self._messages
+        spool, t0, ends_at = book.spool, book.t0, len(book.ready)
+        for session, chunk, due in self._pacer.take(t, BATCH):
+            conn = conns[session]
+            if not conn.alive:
+                continue
+            conn.write(messages[next(conn.stream)])
+            t = monotonic() - t0
+            lag = t - due
+            spool.lag(lag)
+            if lag > conn.lag_max:
+                conn.lag_max = lag
+            if conn.frame < ends_at and chunk == conn.ends[conn.frame]:
+                spool.sent(conn.frame * spool.sessions + session, t, conn.lag_max)
+                conn.frame += 1
+                conn.lag_max = 0.0
+        return t
+
+    def _housekeeping(self, t: float) -> None:
+        self._next_count = t + COUNT_EVERY
+        self._update_count(t)
+        if t >= self._next_progress:
+            self._next_progress = max(self._next_progress + 1.0, t)
+            self._tell(self.progress())
+        limit = self._spec.stop_after_misses
+        if limit is not None and self._count.missed > limit:
+            self.stop("missed too many")
+        elif not self._judged and t >= self._decided_at + SETTLE:
+            self._judged = True
+            self._tell(self.progress("judge"))
+        elif self._judged and t >= self._decided_at + GRACE:
+            self.stop("finished")
+
+    def _update_count(self, t: float) -> None:
+        if self._watch.stalled:
+            return  # answers that waited in the stall are not read yet
+        dead = np.array([not conn.alive for conn in self._conns])
+        self._count.update(t, self._spec.cut_frames + self._frames, self._book.spool.stalls(0), dead)
+
+
+def _at(ordered: list[float], q: float) -> float | None:
+    return ordered[min(len(ordered) - 1, int(q * len(ordered)))] if ordered else None
+
+
+def cpu_seconds() -> float:
+    """CPU seconds of this process so far."""
+    usage = resource.getrusage(resource.RUSAGE_SELF)
+    return usage.ru_utime + usage.ru_stime
+
+
+def resident_bytes() -> int:
+    """Resident bytes of this process."""
+    with open("/proc/self/statm", "rb") as file:  # noqa: PTH123 (a few microseconds less on the send path)
+        return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")

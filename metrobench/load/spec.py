@@ -1,0 +1,163 @@
+"""What the load process is asked to do, and what it tells while doing it."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+
+import msgspec
+
+from metrobench.errors import MetrobenchError, NotValidError, UnreachableError, UsageError
+from metrobench.schedule import MAX_SESSIONS, Schedule, make_schedule
+
+GRACE = 3.0
+"""Seconds of streaming after the planned frames are decided, waiting for `extend` or `stop`."""
+
+
+@dataclass(frozen=True)
+class LoadSpec:
+    """One run of the load process."""
+
+    protocol: str
+    """Name in endpoints.registry."""
+    url: str
+    sessions: int
+    budget: float
+    """B in seconds: a frame is missed if its answer is complete later than t_ready + B."""
+    unit: float
+    """Seconds of audio in one frame."""
+    first_ready: float
+    """Seconds of audio up to the last sample that frame 0 needs."""
+    seed: int
+    clips: tuple[Path, ...]
+    """Audio files."""
+    cut_frames: int
+    """Frames of each session before the measured span."""
+    frames: int
+    """Measured frames of each session after the cut."""
+    max_frames: int
+    """Most measured frames that `extend` may ask for."""
+    spool: Path
+    """Folder for the raw facts; made if it does not exist."""
+    fill_tokens: int = 0
+    """Resident tokens of its own that each session gets before t0; 0: none."""
+    connect_timeout: float = 10.0
+    fill_timeout: float = 60.0
+    stop_after_misses: int | None = None
+    """Stop as soon as more measured frames than this are missed beyond doubt."""
+    cores: frozenset[int] | None = None
+    """Cores of the load process; None: wherever the system puts it."""
+    sample_rate: int = 16_000
+    """Hz of the PCM16 that is sent."""
+    mode: str = "paced"
+    """`paced`: the measured run. `saturate`: closed loop, every session sends its next frame as soon as the last one
+    is answered."""
+    saturate_seconds: float = 5.0
+    """Length of a `saturate` run."""
+
+    def schedule(self) -> Schedule:
+        """Due times of the run."""
+        return make_schedule(self.sessions, self.budget, self.unit, self.first_ready, self.seed)
+
+    @property
+    def table_frames(self) -> int:
+        """Frames of each session that the facts have room for: cut, measured, and those ready before the end."""
+        if self.mode != "paced":
+            return 1
+        # after the last measured frame of the last session: the deadline, the grace, the spread of the phases
+        return self.cut_frames + self.max_frames + math.ceil((2 * self.budget + GRACE + 1.0) / self.unit) + 1
+
+    def check(self) -> None:
+        """Raises UsageError when a field is out of bounds."""
+        for name, low, high in _BOUNDS:
+            value = getattr(self, name)
+            if not (math.isfinite(value) and low <= value <= high):
+                raise UsageError(f"{name} = {value} is outside {low:g} to {high:g}")
+        if self.max_frames < self.frames:
+            raise UsageError(f"max_frames = {self.max_frames} is less than frames = {self.frames}")
+        if self.mode not in ("paced", "saturate"):
+            raise UsageError(f"unknown load mode {self.mode!r}", "modes are paced and saturate")
+        if not self.clips:
+            raise UsageError("no audio clips to stream")
+        if self.table_frames * self.sessions > MAX_ROWS:
+            raise UsageError(
+                f"{self.sessions} sessions of {self.table_frames} frames are more than {MAX_ROWS} frames in one run",
+                "fewer sessions or a shorter run",
+            )
+
+
+MAX_ROWS = 5_000_000
+"""Frames that one run may record (260 MB of facts)."""
+
+_BOUNDS = (
+    ("sessions", 1, MAX_SESSIONS),
+    ("budget", 0.001, 600.0),
+    ("unit", 0.02, 60.0),
+    ("first_ready", 0.02, 600.0),
+    ("seed", 0, 2**63 - 1),
+    ("cut_frames", 0, 1_000_000),
+    ("frames", 1, 10_000_000),
+    ("max_frames", 1, 10_000_000),
+    ("fill_tokens", 0, 100_000_000),
+    ("connect_timeout", 0.01, 3600.0),
+    ("fill_timeout", 0.01, 86_400.0),
+    ("sample_rate", 8_000, 96_000),
+    ("saturate_seconds", 0.05, 3600.0),
+)
+
+
+class LoadEvent(msgspec.Struct, omit_defaults=True):
+    """Something the load process tells. Fields that do not belong to the kind keep their defaults.
+
+    kinds, in order of a run:
+    `ready` (audio decoded) · `connected` (connected, refused) · `filled` (filled, refused; also once a second while
+    filling, kind `filling`) · `started` (t0) · `progress` (each second) · `judge` (every planned frame is decided;
+    streaming goes on for a few seconds) · `saturated` (frames, seconds) · `stopped` (message: the reason) ·
+    `failed` (message, hint, cause: nothing could be measured) · `died` (message: the process is gone).
+    """
+
+    kind: str
+    t: float = 0.0
+    """Seconds from t0."""
+    t0: float = 0.0
+    """Start of the schedule, absolute CLOCK_MONOTONIC seconds."""
+    connected: int = 0
+    filled: int = 0
+    refused: int = 0
+    closed: int = 0
+    """Sessions whose connection ended before the end of the run."""
+    due: int = 0
+    """Measured frames whose outcome is decided."""
+    answered: int = 0
+    """Decided measured frames that were answered in time."""
+    missed: int = 0
+    """Decided measured frames that were missed beyond doubt."""
+    ambiguous: int = 0
+    """Decided measured frames whose lateness may be the client's own."""
+    p50: float | None = None
+    """Median latency in seconds of the answers of the last second; None: no answer."""
+    p99: float | None = None
+    lag_p99: float | None = None
+    """99 % quantile of the send lag of all chunks so far, seconds."""
+    cpu: float = 0.0
+    """CPU seconds of the load process so far."""
+    rss: int = 0
+    """Resident bytes of the load process."""
+    frames: int = 0
+    """saturated: frames answered. judge: measured frames of each session that are decided."""
+    seconds: float = 0.0
+    """saturated: length of the span."""
+    cycle_p50: float | None = None
+    """saturated: median seconds from a frame's last chunk to its complete answer."""
+    errors: int = 0
+    """Error messages of the server so far that ended no session; `message` is the last one."""
+    message: str = ""
+    hint: str = ""
+    cause: str = ""
+    """failed: `usage`, `unreachable` or `invalid`."""
+
+    def error(self) -> MetrobenchError:
+        """The error that a `failed` or `died` event stands for."""
+        kinds = {"usage": UsageError, "unreachable": UnreachableError}
+        return kinds.get(self.cause, NotValidError)(self.message, self.hint)

@@ -1,0 +1,91 @@
+"""Does latency depend on the age of a session? Slope, trend test, and the first against the last half minute."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from msgspec import Struct
+
+from metrobench.measure.frames import Floats, FrameTable
+from metrobench.measure.growth import Slope, block_index, block_medians, ranked_latency, theil_sen
+
+MIN_BLOCKS = 8
+"""Fewest blocks for a drift."""
+MIN_SECONDS = 300.0
+"""Shortest span in which "not growing" may be said."""
+EARLY = (0.0, 30.0)
+"""Session ages in seconds of the paper's first column."""
+LATE = (270.0, 300.0)
+"""Session ages in seconds of its second column."""
+
+
+class Drift(Struct, frozen=True):
+    """Latency against session age."""
+
+    blocks: int
+    """Blocks of the measured span."""
+    slope: Slope | None
+    """Theil-Sen slope of the block medians, seconds per second (x 60,000: ms per minute)."""
+    trend_p: float | None
+    """Two-sided p-value of the Mann-Kendall test."""
+    not_growing: bool | None
+    """Upper end below max(1 % of B, 1 ms) a minute; None: shorter than 5 min."""
+    early_p50: float | None
+    """Median L at ages 0-30 s, seconds."""
+    late_p50: float | None
+    """Median L at ages 270-300 s, seconds."""
+    absent: dict[str, str]
+    """Why a value above is None, by its name."""
+
+
+def drift(table: FrameTable) -> Drift:
+    """Drift of a run: the slope over the measured span, the columns from the start of the sessions."""
+    plan, span = table.plan, table.span
+    absent: dict[str, str] = {}
+    early, late = _age_median(table, EARLY), _age_median(table, LATE)
+    for name, value in (("early_p50", early), ("late_p50", late)):
+        if value is None:
+            absent[name] = "the run does not cover this age, or half of its frames have no answer"
+    due = span.due
+    blocks, slope, trend, steady = 0, None, None, None
+    if due.any():
+        start = table.ready[:, :1] - plan.unit
+        age = (span.ready - start)[due]
+        index, n, length = block_index(age, plan.block)
+        held, medians = block_medians(index, n, ranked_latency(span, without_client=False)[due])
+        blocks = len(held)
+        if blocks >= MIN_BLOCKS:
+            slope = theil_sen(np.multiply(held, length, dtype=np.float64), medians)
+            trend = mann_kendall(medians)
+            if slope is not None and blocks * length >= MIN_SECONDS - plan.block:
+                steady = slope.upper * 60.0 < max(0.01 * plan.budget, 0.001)
+    if slope is None:
+        absent["slope"] = absent["trend_p"] = f"{blocks} blocks; {MIN_BLOCKS} are needed"
+    if steady is None:
+        absent["not_growing"] = "the measured span is shorter than 5 min"
+    return Drift(blocks, slope, trend, steady, early, late, absent)
+
+
+def mann_kendall(values: Floats) -> float:
+    """Two-sided p-value that values in time order have no trend (Mann 1945, Kendall 1975, with ties). n >= 2."""
+    n = len(values)
+    score = sum(int(np.sign(values[i + 1 :] - values[i]).sum()) for i in range(n - 1))
+    _, ties = np.unique(values, return_counts=True)
+    variance = (n * (n - 1) * (2 * n + 5) - float((ties * (ties - 1) * (2 * ties + 5)).sum())) / 18.0
+    if variance <= 0.0:
+        return 1.0
+    z = max(0, abs(score) - 1) / math.sqrt(variance)
+    return math.erfc(z / math.sqrt(2.0))
+
+
+def _age_median(table: FrameTable, ages: tuple[float, float]) -> float | None:
+    span = table.columns(0, table.ready.shape[1])
+    age = span.ready - (table.ready[:, :1] - table.plan.unit)
+    inside = span.due & (age > ages[0]) & (age <= ages[1])
+    known = inside & span.answered
+    if not inside.any() or float(age[span.due].max()) < ages[1] - table.plan.unit:
+        return None
+    ranks = np.where(known, span.latency, np.inf)[inside]
+    middle = float(np.median(ranks))
+    return middle if math.isfinite(middle) else None

@@ -1,0 +1,291 @@
+"""One measured run: a server, N sessions, the facts on disk, a verdict. Every command that measures calls it."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import msgspec
+import psutil
+
+from metrobench.load.process import LoadProcess
+from metrobench.load.spec import LoadEvent, LoadSpec
+from metrobench.measure.facts import RunFacts
+from metrobench.measure.limits import Evidence
+from metrobench.measure.plan import Plan, Slo, extended, plan_run
+from metrobench.measure.verdict import Outcome, Verdict, judge
+from metrobench.policy import KvPolicy
+from metrobench.profiles import Profile
+from metrobench.records import ProbeRecord, now, write_facts
+from metrobench.servers import Running, Server
+
+SAMPLE_EVERY = 0.5
+"""Seconds between telemetry samples."""
+MAX_SPAN_FACTOR = 4
+"""An unresolved run goes on to 2 T, at most 4 T (measurement.md, A run and its verdict)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """What decides a measured run, N and the server apart."""
+
+    profile: Profile
+    policy: KvPolicy
+    protocol: str
+    budget: float
+    """B, seconds."""
+    q: float
+    slo: Slo | None
+    span: float | None
+    """T, seconds; None: the shortest that may be judged."""
+    clips: tuple[Path, ...]
+    stop_when_failed: bool
+    """End the run as soon as it has certainly failed."""
+    extend_unresolved: bool
+
+    def plan(self, sessions: int) -> Plan:
+        """The plan of a run of `sessions` sessions."""
+        unit = self.profile.timing.unit
+        return plan_run(sessions=sessions, budget=self.budget, unit=unit, q=self.q, span=self.span, slo=self.slo)
+
+    def short_plan(self, frames: int) -> Plan:
+        """One session and a few frames, nothing cut: too short for a verdict, enough to see answers."""
+        return Plan(
+            sessions=1, budget=self.budget, unit=self.profile.timing.unit, q=self.q, cut_frames=0, frames=frames
+        )
+
+
+@dataclass(slots=True)
+class Watch:
+    """How the caller follows a run and interrupts it."""
+
+    interrupted: Callable[[], bool]
+    show: Callable[[LoadEvent, float | None], None]
+    """Called with every event of the load process and the latest share of the KV pool in use."""
+
+
+@dataclass(slots=True)
+class _Sampler:
+    """Telemetry of server, client and machine on one time axis."""
+
+    server: Running
+    rows: list[dict[str, float | None]] = field(default_factory=list)
+    kv: float | None = None
+    _client: tuple[float, int] = (0.0, 0)
+    _last: float = 0.0
+    _steal: tuple[float, float] = (0.0, 0.0)
+
+    def client(self, event: LoadEvent) -> None:
+        if event.cpu:
+            self._client = (event.cpu, event.rss)
+
+    def sample(self) -> None:
+        moment = time.monotonic()
+        if moment - self._last < SAMPLE_EVERY:
+            return
+        self._last = moment
+        seen = self.server.telemetry() or [{"t": moment}]
+        steal = self._stolen()
+        for row in seen:
+            row |= {"client_cpu": self._client[0], "client_rss": float(self._client[1]), "steal": steal}
+            self.rows.append(row)
+        if (kv := seen[-1].get("kv_usage")) is not None:
+            self.kv = kv
+
+    def _stolen(self) -> float | None:
+        times = psutil.cpu_times()
+        total, steal = sum(times), getattr(times, "steal", None)
+        if steal is None:
+            return None
+        before_total, before_steal = self._steal
+        self._steal = (total, steal)
+        return (steal - before_steal) / (total - before_total) if before_total and total > before_total else None
+
+
+def probe(
+    setting: Setting, server: Server, sessions: int, seed: int, index: int, folder: Path, watch: Watch
+) -> tuple[ProbeRecord, Verdict]:
+    """Measure `sessions` sessions against a fresh server and store everything under `folder`.
+
+    Raises UnreachableError when no session could be opened, UsageError when there is no room for the facts.
+    """
+    return probe_plan(setting, server, setting.plan(sessions), seed, index, folder, watch)
+
+
+def probe_plan(
+    setting: Setting, server: Server, plan: Plan, seed: int, index: int, folder: Path, watch: Watch
+) -> tuple[ProbeRecord, Verdict]:
+    """`probe` with a plan of one's own."""
+    sessions = plan.sessions
+    started, begin = now(), time.monotonic()
+    fill = setting.policy.full_tokens if server.can_fill else 0
+    with server.fresh(sessions, folder / "server.log") as running:
+        spec = load_spec(setting, server, running.url, plan, seed, fill, folder / "spool")
+        sampler = _Sampler(running)
+        with LoadProcess(spec) as load:
+            load.start()
+            marks, plan = _follow(load, plan, setting, sampler, watch)
+            load.stop()
+            facts = load.facts()
+        death = running.death()
+        description = running.describe() | {"client_cores": sorted(server.client_cores or ())}
+    rows = _since(sampler.rows, marks.get("started"))
+    steal = _mean(rows, "steal")
+    verdict = judge(facts, plan, steal=steal)
+    complaint = _store(folder, facts, rows)
+    record = ProbeRecord(
+        index=index,
+        sessions=sessions,
+        folder=folder.name,
+        seed=seed,
+        started=started,
+        outcome="interrupted" if watch.interrupted() else verdict.outcome.value,
+        reasons=[*verdict.sentences, *([f"the server died: {death}"] if death else []), *complaint],
+        span_seconds=plan.span,
+        wall_seconds=round(time.monotonic() - begin, 3),
+        start_seconds=_between(begin, marks.get("connected")),
+        fill_seconds=_between(marks.get("connected"), marks.get("filled")) if fill else None,
+        verdict=msgspec.to_builtins(verdict),
+        cpu_shares=_cpu_shares(rows, plan),
+        kv_peak=_peak(rows, "kv_usage"),
+        waiting_peak=_peak(rows, "waiting"),
+        close_reasons=sorted({session.reason for session in facts.sessions if session.reason}),
+        steal=steal,
+        prefix_hit_tokens=_peak(rows, "prefix_hits"),
+        server=description,
+    )
+    return record, verdict
+
+
+def evidence(record: ProbeRecord | None) -> Evidence:
+    """What one run's record says about who limited it."""
+    if record is None:
+        return Evidence()
+    front = record.server.get("front_cores") or ()
+    engine = record.server.get("engine_cores") or ()
+    client = record.server.get("client_cores") or ()
+    return Evidence(
+        engine_cpu=record.cpu_shares.get("engine"),
+        front_cpu=record.cpu_shares.get("front"),
+        client_cpu=record.cpu_shares.get("client"),
+        front_shares_client_core=bool(set(front) & set(client)),
+        engine_shares_core=bool(set(engine) & (set(front) | set(client))),
+        kv_peak=record.kv_peak,
+        waiting_peak=record.waiting_peak,
+        close_reasons=tuple(record.close_reasons),
+    )
+
+
+def _store(folder: Path, facts: RunFacts, rows: list[dict[str, float | None]]) -> list[str]:
+    """Write the facts; where that fails, keep the raw ones and say so."""
+    try:
+        write_facts(folder, facts, rows)
+    except OSError as error:
+        return [f"the tables could not be written ({error.strerror}): the raw facts are kept in {folder / 'spool'}"]
+    shutil.rmtree(folder / "spool", ignore_errors=True)
+    return []
+
+
+def load_spec(
+    setting: Setting, server: Server, url: str, plan: Plan, seed: int, fill_tokens: int, spool: Path
+) -> LoadSpec:
+    """What the load process is asked to do for `plan`."""
+    timing = setting.profile.timing
+    longest = plan.frames * (MAX_SPAN_FACTOR if setting.extend_unresolved else 1)
+    return LoadSpec(
+        protocol=setting.protocol,
+        url=url,
+        sessions=plan.sessions,
+        budget=plan.wait,
+        unit=timing.unit,
+        first_ready=timing.unit,
+        seed=seed,
+        clips=setting.clips,
+        cut_frames=plan.cut_frames,
+        frames=plan.frames,
+        max_frames=longest,
+        spool=spool,
+        fill_tokens=fill_tokens,
+        fill_timeout=max(60.0, 0.2 * plan.sessions),
+        stop_after_misses=plan.allowed if setting.stop_when_failed else None,
+        cores=server.client_cores,
+        sample_rate=timing.sample_rate,
+    )
+
+
+def _follow(
+    load: LoadProcess, plan: Plan, setting: Setting, sampler: _Sampler, watch: Watch
+) -> tuple[dict[str, float], Plan]:
+    """Watch the run to its end. Returns when it connected, filled and started (monotonic), and the final plan."""
+    marks: dict[str, float] = {}
+    first = plan.frames
+    while not watch.interrupted():
+        event = load.next_event(SAMPLE_EVERY / 2)
+        if event is not None:
+            sampler.client(event)
+        sampler.sample()
+        if event is None:
+            continue
+        watch.show(event, sampler.kv)
+        if event.kind in ("connected", "filled"):
+            marks[event.kind] = time.monotonic()
+        elif event.kind == "started":
+            marks["started"] = event.t0
+        elif event.kind == "judge":
+            longer = _longer(load.facts(), plan, setting, first)
+            if longer is None:
+                break
+            plan = longer
+            load.extend(plan.frames)
+        elif event.kind == "stopped":
+            break
+        elif event.kind in ("failed", "died"):
+            if "started" not in marks:
+                raise event.error()
+            break
+    return marks, plan
+
+
+def _longer(facts: RunFacts, plan: Plan, setting: Setting, first: int) -> Plan | None:
+    """The plan to go on with while the run is unresolved; None when it is decided or long enough."""
+    if not setting.extend_unresolved or plan.frames * 2 > first * MAX_SPAN_FACTOR:
+        return None
+    if judge(facts, plan).outcome is not Outcome.UNRESOLVED:
+        return None
+    return extended(plan, 2)
+
+
+def _since(rows: list[dict[str, float | None]], t0: float | None) -> list[dict[str, float | None]]:
+    """The samples with `t` counted from t0 (the first sample where the run never started)."""
+    origin = t0 if t0 is not None else (rows[0]["t"] if rows else None)
+    return [row | {"t": t - origin} for row in rows if (t := row["t"]) is not None and origin is not None]
+
+
+def _cpu_shares(rows: list[dict[str, float | None]], plan: Plan) -> dict[str, float]:
+    """Mean CPU over the measured span, in cores, of each process that could be seen."""
+    begin = plan.cut_frames * plan.unit
+    end = begin + plan.span + plan.budget
+    shares = {}
+    for name in ("engine", "front", "client"):
+        pairs = [(row.get("t"), row.get(f"{name}_cpu")) for row in rows]
+        seen = [(t, cpu) for t, cpu in pairs if t is not None and cpu is not None and begin <= t <= end]
+        if len(seen) >= 2 and seen[-1][0] > seen[0][0]:
+            shares[name] = round((seen[-1][1] - seen[0][1]) / (seen[-1][0] - seen[0][0]), 3)
+    return shares
+
+
+def _peak(rows: list[dict[str, float | None]], name: str) -> float | None:
+    values = [value for row in rows if (value := row.get(name)) is not None]
+    return max(values) if values else None
+
+
+def _mean(rows: list[dict[str, float | None]], name: str) -> float | None:
+    values = [value for row in rows if (value := row.get(name)) is not None]
+    return sum(values) / len(values) if values else None
+
+
+def _between(begin: float | None, end: float | None) -> float | None:
+    return None if begin is None or end is None else round(end - begin, 3)

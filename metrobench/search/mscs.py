@@ -1,0 +1,208 @@
+"""The search for MSCS: which number of sessions to run next, and what the runs so far say. No I/O, no clock."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+from msgspec import Struct
+
+from metrobench.measure.intervals import Share
+from metrobench.measure.verdict import Outcome
+from metrobench.measure.warnings import Warn
+
+MIN_REPLICATES = 2
+"""Fewest runs, all of one outcome, that make a bound."""
+
+
+class Effort(Struct, frozen=True):
+    """How hard to look."""
+
+    name: str
+    """As typed: quick, standard or full."""
+    replicates: int
+    """Runs at lo and at hi, all of one outcome."""
+    width: float
+    """hi - lo, as a share of their middle, at which the search stops narrowing."""
+    span: float | None
+    """Shortest measured span T of a run, seconds; None: the shortest that may be judged."""
+
+
+QUICK = Effort("quick", 2, 0.25, None)
+STANDARD = Effort("standard", 2, 0.12, None)
+FULL = Effort("full", 10, 0.12, 60.0)
+EFFORTS = {effort.name: effort for effort in (QUICK, STANDARD, FULL)}
+
+
+class Stop(StrEnum):
+    """Why a search ended."""
+
+    CONVERGED = "converged"
+    LOWER_BOUND = "nothing-failed"
+    NOTHING_PASSED = "nothing-passed"
+    MIXED = "mixed-inside"
+    VOID_TWICE = "void-twice"
+    MAX_RUNS = "max-runs"
+    MAX_TIME = "max-time"
+    INTERRUPTED = "interrupted"
+
+
+class Run(Struct, frozen=True):
+    """The next step: one run against a fresh server."""
+
+    sessions: int
+    """N."""
+    why: str
+    """What it is for, a few words."""
+
+
+class Done(Struct, frozen=True):
+    """No further step."""
+
+    stop: Stop
+    """Why."""
+
+
+class Point(Struct, frozen=True):
+    """The runs at one number of sessions."""
+
+    sessions: int
+    """N."""
+    passed: int
+    """Runs that passed."""
+    failed: int
+    """Runs that failed."""
+    unresolved: int
+    """Runs that stayed unresolved: they count as neither."""
+    void: int
+    """Runs that proved nothing."""
+    pass_share: Share | None
+    """Passed of passed + failed, with its exact interval; None: neither."""
+
+
+class Mscs(Struct, frozen=True):
+    """What a search found: MSCS lies in [lo, hi]."""
+
+    lo: int
+    """Largest N whose runs (2 or more) all passed, with no failed run at any smaller N; 0: none."""
+    hi: int | None
+    """Smallest N above lo whose runs (2 or more) all failed; None: none, so lo is a lower bound."""
+    passed_once: int
+    """The same as lo from single runs; not a bound."""
+    failed_once: int | None
+    """The same as hi from single runs; not a bound."""
+    step: int
+    """Grid step max(1, 5 % of N) at the middle of the interval, sessions."""
+    points: tuple[Point, ...]
+    """All N that were run, in order."""
+    runs: int
+    """Runs told, void ones included."""
+    stop: Stop | None
+    """Why the search ended; None: it has not."""
+    warnings: tuple[Warn, ...]
+    """Doubts about the interval."""
+
+    @property
+    def width(self) -> float | None:
+        """hi - lo as a share of their middle; None where there is no hi."""
+        return None if self.hi is None else 2.0 * (self.hi - self.lo) / (self.hi + self.lo)
+
+
+class MscsSearch:
+    """State of one search. Ask `next_step`, make the run, `tell` its outcome, until it answers Done."""
+
+    def __init__(
+        self, effort: Effort = STANDARD, *, guess: int | None = None, max_sessions: int = 4096, max_runs: int = 40
+    ) -> None:
+        """`guess`: sessions at the edge as a ramp saw it; None: double from 1. Raises UsageError."""
+        for name, value, high in (("max sessions", max_sessions, MAX_SESSIONS), ("max runs", max_runs, 10_000)):
+            if not 1 <= value <= high:
+                raise UsageError(f"{name} {value} is out of range", f"give 1 to {high}")
+        self._effort = effort
+        self._cap = max_sessions
+        self._max_runs = max_runs
+        self._guess = None if guess is None else min(max(1, guess), max_sessions)
+        self._tallies: dict[int, _Tally] = {}
+        self._repeat: int | None = None
+        self._stop: Stop | None = None
+
+    def next_step(self) -> Run | Done:
+        """What to do next. Asking again before the outcome is told gives the same answer."""
+        if self._stop is None and self._runs >= self._max_runs:
+            self._stop = Stop.MAX_RUNS
+        if self._stop is not None:
+            return Done(self._stop)
+        if self._repeat is not None:
+            return Run(self._repeat, "again, the last run was void")
+        step = self._plan()
+        if isinstance(step, Done):
+            self._stop = step.stop
+        return step
+
+    def tell(self, sessions: int, outcome: Outcome) -> None:
+        """The outcome of one run at `sessions`."""
+        self._tallies.setdefault(sessions, _Tally()).add(outcome)
+        if outcome is not Outcome.VOID:
+            self._repeat = None
+        elif self._repeat == sessions:
+            self._stop = self._stop or Stop.VOID_TWICE
+        else:
+            self._repeat = sessions
+
+    def halt(self, stop: Stop) -> None:
+        """End the search from outside: MAX_TIME or INTERRUPTED."""
+        self._stop = self._stop or stop
+
+    def result(self) -> Mscs:
+        """The interval and the table as they stand."""
+        lo, hi = self._bounds(MIN_REPLICATES)
+        lo_once, hi_once = self._bounds(1)
+        middle = lo if hi is None else (lo + hi) / 2
+        return Mscs(
+            lo=lo,
+            hi=hi,
+            passed_once=lo_once,
+            failed_once=hi_once,
+            step=grid_step(middle),
+            points=tuple(self._tallies[n].point(n) for n in sorted(self._tallies)),
+            runs=self._runs,
+            stop=self._stop,
+            warnings=self._warnings(hi),
+        )
+
+    @property
+    def _runs(self) -> int:
+        return sum(tally.total for tally in self._tallies.values())
+
+    def _bounds(self, replicates: int) -> tuple[int, int | None]:
+        """lo and hi where `replicates` runs of one outcome are asked for."""
+        tallies = self._tallies
+        first_failure = min((n for n, tally in tallies.items() if tally.failed), default=math.inf)
+        lo = max((n for n, t in tallies.items() if n < first_failure and t.only_passed(replicates)), default=0)
+        hi = min((n for n, t in tallies.items() if n > lo and t.only_failed(replicates)), default=None)
+        return lo, hi
+
+    def _plan(self) -> Run | Done:
+        """The next step from the runs so far: find both sides, narrow, confirm."""
+        lo, hi = self._bounds(1)
+        if not self._tallies:
+            return Run(self._start(), "first")
+        if hi is None:
+            above = self._higher()
+            return Run(above, "higher") if above else self._confirm(lo, None)
+        if lo == 0 and min(self._tallies) > 1:
+            return Run(self._lower(), "lower")
+        between = self._between(lo, hi)
+        return Run(between, "between") if between else self._confirm(lo, hi)
+
+    def _confirm(self, lo: int, hi: int | None) -> Run | Done:
+        """Replicates of the edge: the failing side first, since its runs end early."""
+        wanted = self._effort.replicates
+        if hi is not None and self._tallies[hi].failed < wanted:
+            return Run(hi, "replicate of hi")
+        if lo and self._tallies[lo].passed < wanted:
+            return Run(lo, "replicate of lo")
+        if hi is None:
+            return Done(Stop.LOWER_BOUND if lo == max(self._tallies) else Stop.MIXED)
+        if lo == 0:
+            return Done(Stop.NOTHING_PASSED if hi == 1 else Stop.MIXED)
+        return Done(Stop.CONVERGED if self._narrow(lo, hi) else Stop.MIXED)

@@ -1,0 +1,168 @@
+"""Where the sessions go: a fresh embedded worker per run, or somebody's endpoint. Both look alike to the probe."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from metrobench.errors import UsageError
+from metrobench.policy import KvPolicy
+from metrobench.profiles import Profile
+from metrobench.worker.cores import Layout
+from metrobench.worker.launcher import ForkServer, Worker
+from metrobench.worker.spec import STANDIN, WorkerSpec
+
+
+class Running(Protocol):
+    """A server that accepts sessions."""
+
+    url: str
+
+    def telemetry(self) -> list[dict[str, float | None]]:
+        """Samples since the last call, `t` in CLOCK_MONOTONIC seconds; empty where nothing can be seen."""
+        ...
+
+    def death(self) -> str | None:
+        """Why the server died, or None while it lives or cannot be seen."""
+        ...
+
+    def describe(self) -> dict[str, Any]:
+        """What it says of itself, for the record."""
+        ...
+
+
+class Server(Protocol):
+    """Something that can be measured again and again."""
+
+    fresh_each_run: bool
+    """True where every run meets a new server."""
+    can_fill: bool
+    """True where sessions can be given resident tokens before they start."""
+    client_cores: frozenset[int] | None
+    """Cores for the load process; None: any."""
+
+    @contextmanager
+    def fresh(self, sessions: int, log: Path) -> Iterator[Running]:
+        """A server ready for `sessions` sessions; gone, with everything it held, afterwards."""
+        ...
+
+
+@dataclass
+class _EmbeddedRunning:
+    worker: Worker
+    url: str
+
+    def telemetry(self) -> list[dict[str, float | None]]:
+        return self.worker.telemetry()
+
+    def death(self) -> str | None:
+        return self.worker.death()
+
+    def describe(self) -> dict[str, Any]:
+        return {"kind": "embedded", **asdict(self.worker.info)}
+
+
+class EmbeddedServer:
+    """A fresh worker per run, forked from a process that has loaded vLLM once."""
+
+    fresh_each_run = True
+    can_fill = True
+
+    def __init__(
+        self,
+        forkserver: ForkServer,
+        layout: Layout,
+        profile: Profile,
+        policy: KvPolicy,
+        weights: str,
+        pool_tokens: int | None,
+        seed: int,
+    ) -> None:
+        self._forkserver = forkserver
+        self._layout = layout
+        self._profile = profile
+        self._policy = policy
+        self._weights = weights
+        self._pool_tokens = pool_tokens
+        self._seed = seed
+        self._launched = 0
+        self.client_cores: frozenset[int] | None = layout.load
+
+    @contextmanager
+    def fresh(self, sessions: int, log: Path) -> Iterator[Running]:
+        """A new worker that admits exactly `sessions` sessions."""
+        self._launched += 1
+        spec = WorkerSpec(
+            profile=self._profile,
+            policy=self._policy,
+            max_sessions=sessions,
+            pool_tokens=self._pool_tokens,
+            weights=self._weights,
+            seed=self._seed + self._launched,
+            front_cores=self._layout.front,
+            engine_core=self._layout.engine,
+            log=log,
+        )
+        worker = self._forkserver.launch(spec)
+        try:
+            yield _EmbeddedRunning(worker, worker.url)
+        finally:
+            worker.kill()
+
+
+@dataclass
+class _ForeignRunning:
+    url: str
+    protocol: str
+    first_seen: float
+
+    def telemetry(self) -> list[dict[str, float | None]]:
+        return []
+
+    def death(self) -> str | None:
+        return None
+
+    def describe(self) -> dict[str, Any]:
+        age = time.monotonic() - self.first_seen
+        return {"kind": "endpoint", "url": self.url, "protocol": self.protocol, "seen_for_seconds": round(age, 1)}
+
+
+class ForeignServer:
+    """Somebody's endpoint. Runs share one server, so its age is in the record; a quiet period lies between them."""
+
+    fresh_each_run = False
+    client_cores: frozenset[int] | None = None
+
+    def __init__(self, url: str, protocol: str, can_fill: bool, quiet: float = 1.0) -> None:
+        if not url.startswith(("ws://", "wss://")):
+            raise UsageError(f"--endpoint {url!r} is not a WebSocket address", "it starts with ws:// or wss://")
+        self._url = url
+        self._protocol = protocol
+        self._quiet = quiet
+        self._first_seen: float | None = None
+        self.can_fill = can_fill
+
+    @contextmanager
+    def fresh(self, sessions: int, log: Path) -> Iterator[Running]:
+        """The same server, after a quiet period."""
+        if self._first_seen is None:
+            self._first_seen = time.monotonic()
+        else:
+            time.sleep(self._quiet)
+        yield _ForeignRunning(self._url, self._protocol, self._first_seen)
+
+
+def resolve_weights(weights: str, has_gpu: bool) -> str:
+    """`auto` becomes the stand-in without a GPU; with one, the choice must be made: nothing is quietly substituted."""
+    if weights != "auto":
+        return weights
+    if has_gpu:
+        raise UsageError(
+            "this machine has a GPU: say what to run on it",
+            "--weights dummy (the model's real shape), hf:ID (real weights) or standin (small, on the CPU)",
+        )
+    return STANDIN

@@ -1,0 +1,66 @@
+"""Which core runs what. The engine steps back to back and must not share its core where that can be avoided."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Cores of a measured run."""
+
+    engine: int
+    front: frozenset[int]
+    """Gateway and command line."""
+    load: frozenset[int]
+    """Load process."""
+
+    @property
+    def engine_alone(self) -> bool:
+        """True where nothing of ours shares the engine's core."""
+        return self.engine not in self.front | self.load
+
+    @property
+    def load_alone(self) -> bool:
+        """True where the load process shares no core."""
+        return not self.load & (self.front | {self.engine})
+
+
+def layout(available: frozenset[int] | None = None) -> Layout:
+    """One core: all share. Two or three: the engine has its own. Four and more: the load process has one too.
+
+    `available` defaults to the cores this process may use. Raises ValueError when it is empty.
+    """
+    cores = sorted(os.sched_getaffinity(0) if available is None else available)
+    if not cores:
+        raise ValueError("no core to run on")
+    engine, rest = cores[0], frozenset(cores[1:])
+    if not rest:
+        return Layout(engine, frozenset(cores), frozenset(cores))
+    if len(cores) < 4:
+        return Layout(engine, rest, rest)
+    load = frozenset({cores[-1]})
+    return Layout(engine, rest - load, load)
+
+
+def pin(cores: frozenset[int]) -> None:
+    """Keep the calling thread, and all it starts from now on, on `cores`. Raises OSError for a core not available."""
+    os.sched_setaffinity(0, cores)
+
+
+def pin_all_threads(cores: frozenset[int]) -> None:
+    """Move every thread of this process to `cores`."""
+    for task in Path("/proc/self/task").iterdir():
+        with contextlib.suppress(ProcessLookupError):
+            os.sched_setaffinity(int(task.name), cores)
+
+
+def cores_of(pid: int) -> tuple[int, ...]:
+    """Cores a process may use; empty when it is gone."""
+    try:
+        return tuple(sorted(os.sched_getaffinity(pid)))
+    except ProcessLookupError:
+        return ()

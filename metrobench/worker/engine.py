@@ -1,0 +1,321 @@
+"""The one adapter to vLLM: everything that depends on its version or its API is here."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import os
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+from metrobench.errors import UnreachableError, UsageError
+from metrobench.policy import KvPolicy
+from metrobench.profiles import Decoder, StandIn
+from metrobench.worker.spec import HUB, STANDIN, WorkerSpec
+
+NULL_BLOCKS = 1
+"""vLLM keeps one block of the pool for itself."""
+
+_MODEL_TYPES = {
+    "Qwen3ForCausalLM": "qwen3",
+    "Qwen2ForCausalLM": "qwen2",
+    "LlamaForCausalLM": "llama",
+    "MistralForCausalLM": "mistral",
+}
+
+
+class EngineDeadError(Exception):
+    """The engine process is gone; every session of the worker is lost."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """One input of a session: context tokens, then `decode` tokens (at least 1) to sample."""
+
+    tokens: list[int]
+    decode: int
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """Sampled tokens, in order; `finished` with the last ones of a chunk."""
+
+    tokens: list[int]
+    finished: bool
+
+
+@dataclass(slots=True)
+class EngineStats:
+    """What the engine last said about itself."""
+
+    kv_usage: float | None = None
+    running: float | None = None
+    waiting: float | None = None
+    deferred: float | None = None
+    prefix_hits: float = 0.0
+    preemptions: float = 0.0
+    steps: int = 0
+
+
+class Engine(Protocol):
+    """What sessions and gateway need of an engine."""
+
+    stats: EngineStats
+    vocab: int
+    """Token ids run from 0 to vocab - 1."""
+
+    def stream(self, request: str, chunks: AsyncGenerator[Chunk, None]) -> AsyncIterator[Output]:
+        """Answers to `chunks`, one request that stays open. Closing the iterator aborts it and frees its blocks.
+
+        Raises EngineDeadError.
+        """
+        ...
+
+
+class VllmEngine:
+    """vLLM's AsyncLLM with its engine process."""
+
+    def __init__(self, spec: WorkerSpec, folder: Path) -> None:
+        """Start the engine; needs a running event loop. Raises UnreachableError, UsageError."""
+        from vllm import SamplingParams
+        from vllm.engine.arg_utils import AsyncEngineArgs
+        from vllm.engine.protocol import StreamingInput
+        from vllm.sampling_params import RequestOutputKind
+        from vllm.v1.engine.async_llm import AsyncLLM
+
+        self.stats = EngineStats()
+        self._input = StreamingInput
+        self._params: dict[int, Any] = {}
+        self._make_params = lambda decode: SamplingParams(
+            max_tokens=decode,
+            ignore_eos=True,
+            detokenize=False,
+            output_kind=RequestOutputKind.DELTA,
+            temperature=0.0,
+        )
+        arguments = engine_arguments(spec, folder)
+        if "num_gpu_blocks_override" in arguments and _on_cpu():
+            os.environ.setdefault("VLLM_CPU_KVCACHE_SPACE", str(_kv_gib(spec)))
+        try:
+            args = AsyncEngineArgs(**arguments)
+            self._llm = AsyncLLM.from_engine_args(args, stat_loggers=[self._stat_logger()])
+        except (TypeError, ValueError) as error:
+            raise UsageError(f"vLLM refuses these arguments: {_first_line(error)}") from error
+        except RuntimeError as error:
+            raise UnreachableError(f"vLLM does not start: {_first_line(error)}") from error
+        config = self._llm.vllm_config
+        self.block_size = int(config.cache_config.block_size)
+        self.num_blocks = int(config.cache_config.num_gpu_blocks)
+        self.max_model_len = int(config.model_config.max_model_len)
+        self.vocab = int(config.model_config.get_vocab_size())
+        self.window = int(config.cache_config.sliding_window or 0)
+
+    def _stat_logger(self) -> Callable[..., Any]:
+        from vllm.v1.metrics.loggers import StatLoggerBase
+
+        stats = self.stats
+
+        class Logger(StatLoggerBase):  # type: ignore[misc]
+            def __init__(self, vllm_config: Any, engine_index: int = 0) -> None:
+                pass
+
+            def record(self, scheduler_stats: Any = None, iteration_stats: Any = None, *_: Any, **__: Any) -> None:
+                _take_stats(stats, scheduler_stats, iteration_stats)
+
+            def log_engine_initialized(self) -> None:
+                pass
+
+        return Logger
+
+    async def stream(self, request: str, chunks: AsyncGenerator[Chunk, None]) -> AsyncIterator[Output]:
+        """See Engine.stream."""
+        from vllm.v1.engine.exceptions import EngineDeadError as VllmDead
+
+        try:
+            async for output in self._llm.generate(self._inputs(chunks), self._sampling(1), request_id=request):
+                part = output.outputs[0]
+                yield Output(list(part.token_ids), part.finish_reason is not None)
+        except VllmDead as error:
+            raise EngineDeadError(str(error)) from error
+
+    async def _inputs(self, chunks: AsyncGenerator[Chunk, None]) -> AsyncGenerator[Any, None]:
+        async for chunk in chunks:
+            prompt = {"type": "token", "prompt_token_ids": chunk.tokens}
+            yield self._input(prompt=prompt, sampling_params=self._sampling(chunk.decode))
+
+    def _sampling(self, decode: int) -> Any:
+        if decode not in self._params:
+            self._params[decode] = self._make_params(decode)
+        return self._params[decode]
+
+    @property
+    def dead(self) -> bool:
+        """True once the engine process is gone."""
+        return bool(self._llm.errored)
+
+    def pid(self) -> int:
+        """The engine process."""
+        return int(self._processes()[0].pid)
+
+    def _processes(self) -> list[Any]:
+        return list(self._llm.engine_core.resources.engine_manager.processes)
+
+    async def died(self) -> str:
+        """Return, with the reason, when the engine process ends."""
+        process = self._processes()[0]
+        gone: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        asyncio.get_running_loop().add_reader(process.sentinel, _resolve, gone)
+        try:
+            await gone
+        finally:
+            asyncio.get_running_loop().remove_reader(process.sentinel)
+        process.join(1.0)
+        return _process_end(process.exitcode)
+
+
+def _resolve(future: asyncio.Future[None]) -> None:
+    if not future.done():
+        future.set_result(None)
+
+
+def _process_end(code: int | None) -> str:
+    if code is not None and code < 0:
+        return f"the engine process was killed by signal {-code}"
+    return f"the engine process ended with exit code {code}" if code is not None else "the engine process ended"
+
+
+def _take_stats(stats: EngineStats, scheduler: Any, iteration: Any) -> None:
+    if scheduler is not None:
+        stats.steps += 1
+        stats.kv_usage = float(scheduler.kv_cache_usage)
+        stats.running = float(scheduler.num_running_reqs)
+        stats.waiting = float(scheduler.num_waiting_reqs)
+        deferred = getattr(scheduler, "num_skipped_waiting_reqs", None)
+        stats.deferred = None if deferred is None else float(deferred)
+        stats.prefix_hits += float(scheduler.prefix_cache_stats.hits)
+    if iteration is not None:
+        stats.preemptions += float(iteration.num_preempted_reqs)
+
+
+def engine_arguments(spec: WorkerSpec, folder: Path) -> dict[str, Any]:
+    """AsyncEngineArgs for a spec, by name. Where there is no checkpoint the model's config.json goes into `folder`."""
+    cpu = _on_cpu()
+    arguments: dict[str, Any] = {
+        "model": _model(spec, folder),
+        "served_model_name": spec.profile.name,
+        "max_model_len": spec.profile.decoder.max_positions,
+        "max_num_seqs": spec.max_sessions,
+        "max_num_batched_tokens": max(2048, spec.max_sessions),
+        "enable_prefix_caching": False,
+        "async_scheduling": False,
+        "skip_tokenizer_init": True,
+        "generation_config": "vllm",
+        "seed": spec.seed % 2**31,
+        "disable_log_stats": True,
+    }
+    if not spec.weights.startswith(HUB):
+        arguments["load_format"] = "dummy"
+    if cpu:
+        arguments |= {"enforce_eager": True, "dtype": "bfloat16"}
+    else:
+        arguments["compilation_config"] = {"cudagraph_mode": "FULL_AND_PIECEWISE"}
+    if spec.stand_in:
+        arguments["block_size"] = spec.profile.stand_in.block_size
+    pool = pool_tokens(spec)
+    if pool is not None:
+        block = spec.profile.stand_in.block_size if spec.stand_in else (128 if cpu else 16)
+        arguments["block_size"] = block
+        arguments["num_gpu_blocks_override"] = pool // block + NULL_BLOCKS
+    if spec.policy.bounded:
+        arguments["hf_overrides"] = _window(spec, spec.policy)
+    return arguments | spec.vllm_args
+
+
+def pool_tokens(spec: WorkerSpec) -> int | None:
+    """Tokens the pool is to hold; None leaves it to the engine."""
+    if spec.pool_tokens is not None or not spec.stand_in:
+        return spec.pool_tokens
+    return spec.profile.reference_pool_tokens
+
+
+def _window(spec: WorkerSpec, policy: KvPolicy) -> dict[str, Any]:
+    if policy.sinks:
+        raise UsageError(f"--kv {policy}: this engine keeps no sink tokens", "use window:W")
+    overrides: dict[str, Any] = {"sliding_window": policy.window, "use_sliding_window": True}
+    if not spec.weights.startswith(HUB):
+        layers = _shape(spec).layers
+        overrides |= {"max_window_layers": 0, "layer_types": ["sliding_attention"] * layers}
+    return overrides
+
+
+def _shape(spec: WorkerSpec) -> Decoder | StandIn:
+    return spec.profile.stand_in if spec.stand_in else spec.profile.decoder
+
+
+def _model(spec: WorkerSpec, folder: Path) -> str:
+    if spec.weights.startswith(HUB):
+        return spec.weights.removeprefix(HUB)
+    architecture = "Qwen3ForCausalLM" if spec.weights == STANDIN else spec.profile.decoder.architecture
+    if architecture not in _MODEL_TYPES:
+        raise UsageError(
+            f"--weights dummy cannot build {architecture}", f"known: {', '.join(_MODEL_TYPES)}; or use --weights hf:ID"
+        )
+    model = folder / "model"
+    model.mkdir(exist_ok=True)
+    (model / "config.json").write_text(
+        json.dumps(_config(_shape(spec), architecture, spec.profile.decoder.max_positions))
+    )
+    return str(model)
+
+
+def _config(shape: Decoder | StandIn, architecture: str, positions: int) -> dict[str, Any]:
+    return {
+        "architectures": [architecture],
+        "model_type": _MODEL_TYPES[architecture],
+        "hidden_size": shape.hidden,
+        "intermediate_size": shape.intermediate,
+        "num_hidden_layers": shape.layers,
+        "num_attention_heads": shape.heads,
+        "num_key_value_heads": shape.kv_heads,
+        "head_dim": shape.head_dim,
+        "vocab_size": shape.vocab,
+        "max_position_embeddings": positions,
+        "hidden_act": "silu",
+        "rms_norm_eps": 1e-6,
+        "rope_theta": 1_000_000,
+        "tie_word_embeddings": False,
+        "attention_bias": False,
+        "use_sliding_window": False,
+        "sliding_window": None,
+        "torch_dtype": "bfloat16",
+        "bos_token_id": 0,
+        "eos_token_id": 1,
+        "initializer_range": 0.02,
+    }
+
+
+def _kv_gib(spec: WorkerSpec) -> int:
+    """Whole GiB that hold the pool in any dtype of up to 4 bytes; memory is only taken as it is written."""
+    shape = _shape(spec)
+    per_token = 2 * shape.layers * shape.kv_heads * shape.head_dim * 4
+    return ((pool_tokens(spec) or 0) + 4096) * per_token // 2**30 + 1
+
+
+def _on_cpu() -> bool:
+    from vllm.platforms import current_platform
+
+    return bool(current_platform.is_cpu())
+
+
+def device_name() -> str:
+    """`cpu`, or the GPU's name."""
+    from vllm.platforms import current_platform
+
+    return "cpu" if current_platform.is_cpu() else str(current_platform.get_device_name(0))
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return lines[0] if lines else type(error).__name__

@@ -1,0 +1,212 @@
+"""Live sessions: one open engine request each, one frame in flight, an exact count of the tokens it holds."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, Protocol, cast
+
+import numpy as np
+
+from metrobench.worker.engine import Chunk, Engine, EngineDeadError, Output
+
+FIRST_FILL_ID = 16
+"""Fill tokens are drawn from here up: below are markers."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionRules:
+    """What every session of a worker has in common. Tokens."""
+
+    listening: int
+    """Decoded in a frame in which the model only listens; at least 1."""
+    speaking: int
+    """Decoded in a frame in which it speaks; at least 1."""
+    max_model_len: int
+    window: int
+    """Tokens that stay resident; 0: all."""
+    guard: bool
+    """Close a session rather than let the engine pass max_model_len."""
+    seed: int
+
+
+@dataclass(frozen=True, slots=True)
+class FrameDone:
+    """The complete answer to one frame."""
+
+    frame: int
+    tokens: list[int]
+    """All tokens sampled in it, the discarded last one included."""
+    speaking: bool
+    resident: int
+    """Tokens the session holds now, the window applied."""
+
+
+class Listener(Protocol):
+    """Who is told about a session. Called on the event loop; must not raise."""
+
+    def speaks(self, frame: int, user_speaks: bool) -> bool:
+        """Asked just before a frame goes to the engine: does the model speak in it?"""
+        ...
+
+    def first_token(self, frame: int, tokens: list[int], speaking: bool) -> None:
+        """The first tokens of a frame came, and more will follow."""
+        ...
+
+    def frame_done(self, done: FrameDone) -> None:
+        """A frame is complete."""
+        ...
+
+    def filled(self, tokens: int) -> None:
+        """The fill is in place."""
+        ...
+
+    def failed(self, code: str, message: str) -> None:
+        """The session ended: context_exhausted, engine_dead or engine_error."""
+        ...
+
+
+@dataclass(slots=True)
+class _Flight:
+    """The chunk the engine is working on."""
+
+    frame: int
+    """-1: the fill."""
+    taken: int
+    speaking: bool
+    sampled: list[int]
+
+
+class Session:
+    """One conversation. `push` and `fill` never wait; what happens is told to the listener."""
+
+    def __init__(self, engine: Engine, number: int, rules: SessionRules, listener: Listener) -> None:
+        self.number = number
+        self.total = 0
+        """Tokens in the context: each input adds its own + sampled - 1 (the last sampled one is discarded)."""
+        self.frames = 0
+        """Frames answered."""
+        self._engine = engine
+        self._rules = rules
+        self._listener = listener
+        self._queue: deque[tuple[list[int], bool]] = deque()
+        self._fill = 0
+        self._next = 0
+        self._flight: _Flight | None = None
+        self._wake = asyncio.Event()
+        self._closed = False
+        self._task = asyncio.get_running_loop().create_task(self._run())
+
+    @property
+    def backlog(self) -> int:
+        """Complete frames not yet given to the engine."""
+        return len(self._queue)
+
+    @property
+    def idle(self) -> bool:
+        """Nothing queued and nothing in flight."""
+        return self._flight is None and not self._queue and not self._fill
+
+    @property
+    def resident(self) -> int:
+        """Tokens in the KV cache, the window applied."""
+        return min(self.total, self._rules.window) if self._rules.window else self.total
+
+    @property
+    def largest_fill(self) -> int:
+        """Most tokens that leave room for the fill's own sampled token."""
+        return self._rules.max_model_len - 1
+
+    def push(self, tokens: list[int], user_speaks: bool) -> None:
+        """Queue one complete frame."""
+        self._queue.append((tokens, user_speaks))
+        self._wake.set()
+
+    def fill(self, tokens: int) -> None:
+        """Put `tokens` random tokens of this session's own into the context, ahead of any audio."""
+        self._fill = tokens
+        self._wake.set()
+
+    def close(self) -> None:
+        """End the session; its request is aborted and its blocks come back. Does nothing the second time."""
+        self._closed = True
+        self._task.cancel()
+
+    async def wait_closed(self) -> None:
+        """Return once the request is aborted."""
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        try:
+            outputs = cast(
+                "AsyncGenerator[Output, None]", self._engine.stream(f"session-{self.number}", self._chunks())
+            )
+            async with aclosing(outputs):
+                async for output in outputs:
+                    self._take(output)
+            self._fail("engine_error", "the engine ended the session")
+        except EngineDeadError as error:
+            self._fail("engine_dead", str(error) or "the engine process is gone")
+        except Exception as error:
+            self._fail("engine_error", f"{type(error).__name__}: {error}")
+
+    async def _chunks(self) -> AsyncGenerator[Chunk, None]:
+        while not self._closed:
+            chunk = self._take_next() if self._flight is None else None
+            if chunk is not None:
+                yield chunk
+            elif not self._closed:
+                self._wake.clear()
+                await self._wake.wait()
+
+    def _take_next(self) -> Chunk | None:
+        if self._fill:
+            tokens, self._fill = self._fill_tokens(self._fill), 0
+            self._flight = _Flight(-1, len(tokens), False, [])
+            return Chunk(tokens, 1)
+        if not self._queue:
+            return None
+        tokens, user_speaks = self._queue.popleft()
+        speaking = self._listener.speaks(self._next, user_speaks)
+        decode = self._rules.speaking if speaking else self._rules.listening
+        if self._rules.guard and self.total + len(tokens) + decode > self._rules.max_model_len:
+            limit = (
+                f"{self.total} + {len(tokens)} + {decode} tokens would pass max_model_len {self._rules.max_model_len}"
+            )
+            self._fail("context_exhausted", limit)
+            return None
+        self._flight = _Flight(self._next, len(tokens), speaking, [])
+        self._next += 1
+        return Chunk(tokens, decode)
+
+    def _fill_tokens(self, count: int) -> list[int]:
+        random: Any = np.random.default_rng([self._rules.seed, self.number])
+        ids: list[int] = random.integers(min(FIRST_FILL_ID, self._engine.vocab - 1), self._engine.vocab, count).tolist()
+        return ids
+
+    def _take(self, output: Output) -> None:
+        flight = self._flight
+        if flight is None:
+            return
+        first = not flight.sampled
+        flight.sampled += output.tokens
+        if not output.finished:
+            if first and output.tokens and flight.frame >= 0:
+                self._listener.first_token(flight.frame, output.tokens, flight.speaking)
+            return
+        self.total += flight.taken + len(flight.sampled) - 1
+        self._flight = None
+        self._wake.set()
+        if flight.frame < 0:
+            self._listener.filled(flight.taken)
+            return
+        self.frames += 1
+        self._listener.frame_done(FrameDone(flight.frame, flight.sampled, flight.speaking, self.resident))
+
+    def _fail(self, code: str, message: str) -> None:
+        if not self._closed:
+            self._closed = True
+            self._listener.failed(code, message)
