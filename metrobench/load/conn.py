@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
@@ -19,15 +19,23 @@ _NO_STATUS = 1005
 _ABNORMAL = 1006
 
 
+TEXT = int(WSMsgType.TEXT)
+"""A plain number: looking it up in the enumeration costs more than sending it."""
+
+Sender = Callable[[int, bytes], None]
+
+
 class Book:
     """What all connections of a run share."""
 
     def __init__(self, endpoint: Endpoint, spool: Spool, ready: list[float]) -> None:
+        """`ready`: seconds from a session's phase to each frame's t_ready."""
         self.endpoint = endpoint
         self.decode = endpoint.decode
         self.spool = spool
         self.ready = ready
-        """Seconds from a session's phase to each frame's t_ready."""
+        self.senders: list[Sender | None] = [None] * spool.sessions
+        """By session: sends one WebSocket message; None while it is not, or no longer, part of the run."""
         self.t0 = 0.0
         """Start of the schedule, CLOCK_MONOTONIC; 0 before it."""
         self.ending = False
@@ -44,12 +52,9 @@ class Book:
 class Conn(WSListener):  # type: ignore[misc]
     """A session. `alive` from acceptance to its end."""
 
-    def __init__(self, book: Book, facts: SessionFacts, stream: Iterator[int], ends: list[int]) -> None:
-        """`stream`: chunk numbers of its audio. `ends`: number of the last chunk of each frame."""
+    def __init__(self, book: Book, facts: SessionFacts) -> None:
         self._book = book
         self.facts = facts
-        self.stream = stream
-        self.ends = ends
         self.transport: WSTransport | None = None
         self.alive = False
         self.accepted = False
@@ -58,11 +63,6 @@ class Conn(WSListener):  # type: ignore[misc]
         self._buffer = bytearray()
         self._dropped = False
         self._next_answer = 0
-        # bookkeeping of the sender
-        self.frame = 0
-        self.lag_max = 0.0
-
-    # sending
 
     def open(self, fill_tokens: int) -> None:
         """Ask for the session, with that many resident tokens of its own."""
@@ -72,7 +72,7 @@ class Conn(WSListener):  # type: ignore[misc]
     def write(self, message: bytes) -> None:
         """Send one text message now."""
         if self.transport is not None:
-            self.transport.send(WSMsgType.TEXT, message)
+            self.transport.send(TEXT, message)
 
     def refuse(self, reason: str, code: int | None = None) -> None:
         """The session is not part of the run from the start."""
@@ -96,8 +96,6 @@ class Conn(WSListener):  # type: ignore[misc]
     def gone(self) -> bool:
         """No connection, or no longer."""
         return self.transport is None or self.transport.is_disconnected
-
-    # picows callbacks
 
     def on_ws_connected(self, transport: WSTransport) -> None:
         self.transport = transport
@@ -131,8 +129,6 @@ class Conn(WSListener):  # type: ignore[misc]
         if not self._dropped:
             self._end(monotonic(), self.facts.close_code or _ABNORMAL, "the connection broke without a close")
 
-    # receiving
-
     def _observe(self, now: float, seen: Observation, payload: bytes) -> None:
         kind = seen.kind
         book = self._book
@@ -165,11 +161,12 @@ class Conn(WSListener):  # type: ignore[misc]
         return frame * self._book.spool.sessions + self.facts.session
 
     def _accept(self, seen: Observation) -> None:
-        if self.over or self.accepted:
+        if self.over or self.accepted or self.transport is None:
             return
         self.accepted = self.alive = True
         self.facts.filled_tokens = max(0, seen.tokens)
         self._book.spool.session(self.facts)
+        self._book.senders[self.facts.session] = self.transport.send
 
     def _closed_by_server(self, now: float, transport: WSTransport, frame: WSFrame) -> None:
         code = int(frame.get_close_code()) or _NO_STATUS
@@ -181,6 +178,7 @@ class Conn(WSListener):  # type: ignore[misc]
         """The session is over. The first reason counts; a close code that comes after it is added."""
         self.alive = False
         book, facts = self._book, self.facts
+        book.senders[facts.session] = None
         if book.ending:
             return
         if not self.over:

@@ -48,14 +48,16 @@ class Driver:
         self._endpoint = make_endpoint(
             spec.protocol, spec.url, unit=spec.unit, first_ready=spec.first_ready, sample_rate=spec.sample_rate
         )
-        self._messages, clips = encode_corpus(spec.clips, self._endpoint)
+        messages, clips = encode_corpus(spec.clips, self._endpoint)
         self._schedule = spec.schedule()
         spool = Spool(spec.spool)
-        ends = [last_chunk(frame, spec.unit, spec.first_ready) for frame in range(spool.frames)]
-        self._book = Book(self._endpoint, spool, [(end + 1) * CHUNK for end in ends])
+        ready = [(last_chunk(frame, spec.unit, spec.first_ready) + 1) * CHUNK for frame in range(spool.frames)]
+        self._book = Book(self._endpoint, spool, ready)
         self._conns = [
-            Conn(self._book, SessionFacts(number, float(phase)), session_stream(clips, spec.seed, number), ends)
-            for number, phase in enumerate(self._schedule.phases)
+            Conn(self._book, SessionFacts(number, float(phase))) for number, phase in enumerate(self._schedule.phases)
+        ]
+        self._streams = [
+            map(messages.__getitem__, session_stream(clips, spec.seed, number)) for number in range(spec.sessions)
         ]
         self._run: PacedRun | SaturateRun | None = None
 
@@ -99,15 +101,10 @@ class Driver:
             self._link.tell(self._filling("filling"))
 
     def _make_run(self) -> PacedRun | SaturateRun:
-        spec, messages, tell = self._spec, self._messages, self._link.tell
-        if spec.mode == "paced":
-            return PacedRun(spec, self._schedule, self._book, self._conns, messages, tell)
-
-        def frame_chunks(frame: int) -> int:
-            end = last_chunk(frame, spec.unit, spec.first_ready)
-            return end - (last_chunk(frame - 1, spec.unit, spec.first_ready) if frame else -1)
-
-        return SaturateRun(spec, self._book, self._conns, messages, frame_chunks, tell)
+        spec, tell = self._spec, self._link.tell
+        if spec.mode == "saturate":
+            return SaturateRun(spec, self._book, self._conns, self._streams, tell)
+        return PacedRun(spec, self._schedule, self._book, self._conns, self._streams, tell)
 
     def _command(self) -> None:
         commands = self._link.commands()

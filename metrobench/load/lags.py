@@ -14,17 +14,19 @@ BINS = len(LAG_EDGES) - 1
 STALL = 0.001
 """Seconds by which a wake-up may be late before the loop counts as stalled."""
 
-_FINE = 0.010
-_FINE_BINS = int(np.searchsorted(LAG_EDGES, _FINE - 1e-9))
-_FINE_RATE = _FINE_BINS / _FINE
+FINE = 0.010
+"""Seconds below which the bins are equally wide."""
+_FINE_BINS = int(np.searchsorted(LAG_EDGES, FINE - 1e-9))
+FINE_RATE = _FINE_BINS / FINE
+"""Bins a second there: the bin of a lag in [0, FINE) is int(lag * FINE_RATE)."""
 _DECADE_BINS = (BINS - _FINE_BINS) / 4.0
 
 
 def bin_of(lag: float) -> int:
     """Bin of LAG_EDGES that holds a lag in seconds; a lag on an edge may fall to either side of it."""
-    if lag < _FINE:
-        return int(lag * _FINE_RATE) if lag > 0.0 else 0
-    return min(BINS - 1, _FINE_BINS + int(math.log10(lag / _FINE) * _DECADE_BINS))
+    if lag < FINE:
+        return int(lag * FINE_RATE) if lag > 0.0 else 0
+    return min(BINS - 1, _FINE_BINS + int(math.log10(lag / FINE) * _DECADE_BINS))
 
 
 def lag_quantile(counts: npt.NDArray[np.int64], q: float) -> float | None:

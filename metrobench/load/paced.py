@@ -5,18 +5,18 @@ from __future__ import annotations
 import asyncio
 import os
 import resource
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from time import monotonic
 
 import numpy as np
 
-from metrobench.load.conn import Book, Conn
+from metrobench.load.conn import TEXT, Book, Conn
 from metrobench.load.count import OnlineCount
-from metrobench.load.lags import StallWatch, lag_quantile
+from metrobench.load.lags import FINE, FINE_RATE, StallWatch, bin_of, lag_quantile
 from metrobench.load.pacer import Pacer
 from metrobench.load.spec import GRACE, LoadEvent, LoadSpec
 from metrobench.load.timer import DeadlineTimer
-from metrobench.schedule import Schedule, make_ring
+from metrobench.schedule import Schedule, last_chunk, make_ring
 
 QUANTUM = 0.0005
 """Seconds between two wake-ups while chunks are due: sends within it share one wake-up."""
@@ -39,19 +39,23 @@ class PacedRun:
         schedule: Schedule,
         book: Book,
         conns: list[Conn],
-        messages: list[bytes],
+        streams: list[Iterator[bytes]],
         tell: Callable[[LoadEvent], None],
     ) -> None:
         self._spec = spec
         self._schedule = schedule
         self._book = book
         self._conns = conns
-        self._messages = messages
+        self._streams = streams
         self._tell = tell
         self._frames = spec.frames
         self._pacer = Pacer(make_ring(schedule))
         self._timer = DeadlineTimer()
         self._count = OnlineCount(book.spool.table(), spec.budget, spec.cut_frames)
+        # by session: the frame being sent, the number of its last chunk, the largest lag of its chunks so far
+        self._frame = [0] * spec.sessions
+        self._ends = [last_chunk(0, spec.unit, spec.first_ready)] * spec.sessions
+        self._lag_max = [0.0] * spec.sessions
         self._judged = False
         self._armed = 0.0
         self._next_count = COUNT_EVERY
@@ -132,24 +136,30 @@ class PacedRun:
         self._timer.arm(self._armed)
 
     def _send(self, t: float) -> float:
-        """Send what is due at `t`; returns the time after the last send."""
-        book, conns, messages = self._book, self._conns, self._messages
-        spool, t0, ends_at = book.spool, book.t0, len(book.ready)
+        """Send what is due at `t`; returns the time after the last send. Thousands of calls a second: hence the
+        local names, and lists by session in place of objects."""
+        senders, streams, lags, t0 = self._book.senders, self._streams, self._book.spool.lags, self._book.t0
+        lag_max, ends = self._lag_max, self._ends
         for session, chunk, due in self._pacer.take(t, BATCH):
-            conn = conns[session]
-            if not conn.alive:
+            if (send := senders[session]) is None:
                 continue
-            conn.write(messages[next(conn.stream)])
+            send(TEXT, next(streams[session]))
             t = monotonic() - t0
             lag = t - due
-            spool.lag(lag)
-            if lag > conn.lag_max:
-                conn.lag_max = lag
-            if conn.frame < ends_at and chunk == conn.ends[conn.frame]:
-                spool.sent(conn.frame * spool.sessions + session, t, conn.lag_max)
-                conn.frame += 1
-                conn.lag_max = 0.0
+            lags[int(lag * FINE_RATE) if lag < FINE else bin_of(lag)] += 1
+            if lag > lag_max[session]:
+                lag_max[session] = lag
+            if chunk == ends[session]:
+                self._frame_sent(session, t)
         return t
+
+    def _frame_sent(self, session: int, t: float) -> None:
+        spool, frame = self._book.spool, self._frame[session]
+        if frame < spool.frames:
+            spool.sent(frame * spool.sessions + session, t, self._lag_max[session])
+        self._lag_max[session] = 0.0
+        self._frame[session] = frame = frame + 1
+        self._ends[session] = last_chunk(frame, self._spec.unit, self._spec.first_ready)
 
     def _housekeeping(self, t: float) -> None:
         self._next_count = t + COUNT_EVERY
@@ -169,7 +179,7 @@ class PacedRun:
     def _update_count(self, t: float) -> None:
         if self._watch.stalled:
             return  # answers that waited in the stall are not read yet
-        dead = np.array([not conn.alive for conn in self._conns])
+        dead = np.array([sender is None for sender in self._book.senders])
         self._count.update(t, self._spec.cut_frames + self._frames, self._book.spool.stalls(0), dead)
 
 

@@ -156,4 +156,3 @@ class LoadProcess:
         if code is not None and code < 0:
             return f"the load process was killed by signal {-code}"
         return f"the load process ended unexpectedly (exit code {code}); see {self.spec.spool / 'driver.log'}"
-

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import islice
 from time import monotonic
 
 from metrobench.load.conn import Book, Conn
 from metrobench.load.paced import cpu_seconds, resident_bytes
 from metrobench.load.spec import LoadEvent, LoadSpec
+from metrobench.schedule import last_chunk
 
 
 class SaturateRun:
@@ -19,17 +21,15 @@ class SaturateRun:
         spec: LoadSpec,
         book: Book,
         conns: list[Conn],
-        messages: list[bytes],
-        frame_chunks: Callable[[int], int],
+        streams: list[Iterator[bytes]],
         tell: Callable[[LoadEvent], None],
     ) -> None:
-        """`frame_chunks(k)`: number of chunks that complete frame k after those of the frames before it."""
         self._spec = spec
         self._book = book
         self._conns = conns
-        self._messages = messages
-        self._frame_chunks = frame_chunks
+        self._streams = streams
         self._tell = tell
+        self._frame = [0] * len(conns)
         self._sent = [0.0] * len(conns)
         self._cycles: list[float] = []
         self.finished: asyncio.Future[str] = asyncio.get_running_loop().create_future()
@@ -82,13 +82,18 @@ class SaturateRun:
 
     def _answered(self, conn: Conn, frame: int, now: float) -> None:
         session = conn.facts.session
-        if conn.alive and frame == conn.frame - 1:
+        if conn.alive and frame == self._frame[session] - 1:
             self._cycles.append(now - self._sent[session])
             self._send_frame(conn)
 
     def _send_frame(self, conn: Conn) -> None:
-        messages, stream = self._messages, conn.stream
-        for _ in range(self._frame_chunks(conn.frame)):
-            conn.write(messages[next(stream)])
-        conn.frame += 1
-        self._sent[conn.facts.session] = monotonic()
+        session = conn.facts.session
+        for message in islice(self._streams[session], self._chunks(self._frame[session])):
+            conn.write(message)
+        self._frame[session] += 1
+        self._sent[session] = monotonic()
+
+    def _chunks(self, frame: int) -> int:
+        unit, first_ready = self._spec.unit, self._spec.first_ready
+        before = last_chunk(frame - 1, unit, first_ready) if frame else -1
+        return last_chunk(frame, unit, first_ready) - before

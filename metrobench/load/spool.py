@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metrobench.errors import UsageError
-from metrobench.load.lags import BINS, bin_of
+from metrobench.load.lags import BINS
 from metrobench.load.spec import LoadSpec
 from metrobench.measure.facts import FRAME_DTYPE, RunFacts, SessionFacts
 from metrobench.schedule import make_schedule
@@ -92,7 +92,8 @@ class Spool:
         self._frames = _map(folder / "frames.bin", mmap.ACCESS_WRITE)
         self._state = memoryview(_map(folder / "state.bin", mmap.ACCESS_WRITE))
         self._words = self._state.cast("d")
-        self._lags = self._state[_HEADER * 8 : (_HEADER + BINS) * 8].cast("q")
+        self.lags = self._state[_HEADER * 8 : (_HEADER + BINS) * 8].cast("q")
+        """Counts of chunks by send lag, bins of LAG_EDGES; the sender adds to it."""
         self._slots = _map(folder / "sessions.bin", mmap.ACCESS_WRITE)
         self._stalls = 0
 
@@ -102,7 +103,7 @@ class Spool:
 
     def lag_counts(self) -> npt.NDArray[np.int64]:
         """The send-lag histogram so far, a view of the file."""
-        return np.frombuffer(self._lags, dtype=np.int64)
+        return np.frombuffer(self.lags, dtype=np.int64)
 
     def stalls(self, first: int) -> npt.NDArray[np.float64]:
         """Stalls from number `first` on, shape (n, 2), a view of the file."""
@@ -117,10 +118,6 @@ class Spool:
     def now(self, t: float) -> None:
         """The loop turned at `t`: everything that happened before is recorded."""
         self._words[_NOW] = t
-
-    def lag(self, lag: float) -> None:
-        """One chunk left `lag` seconds after it was due."""
-        self._lags[bin_of(lag)] += 1
 
     def sent(self, row: int, t: float, lag_max: float) -> None:
         """The last chunk that a frame needs has left."""

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import itertools
+import math
 from enum import StrEnum
 
 from msgspec import Struct
 
-from metrobench.measure.intervals import Share
+from metrobench.errors import UsageError
+from metrobench.measure.intervals import Share, clopper_pearson
+from metrobench.measure.plan import MAX_SESSIONS
 from metrobench.measure.verdict import Outcome
 from metrobench.measure.warnings import Warn
 
@@ -23,14 +27,28 @@ class Effort(Struct, frozen=True):
     """Runs at lo and at hi, all of one outcome."""
     width: float
     """hi - lo, as a share of their middle, at which the search stops narrowing."""
+    stride: float
+    """Factor between the first two numbers of sessions: where the guess is right, they become lo and hi."""
     span: float | None
     """Shortest measured span T of a run, seconds; None: the shortest that may be judged."""
 
 
-QUICK = Effort("quick", 2, 0.25, None)
-STANDARD = Effort("standard", 2, 0.12, None)
-FULL = Effort("full", 10, 0.12, 60.0)
+QUICK = Effort("quick", 2, 0.25, 1.22, None)
+STANDARD = Effort("standard", 2, 0.12, 1.10, None)
+FULL = Effort("full", 10, 0.12, 1.10, 60.0)
 EFFORTS = {effort.name: effort for effort in (QUICK, STANDARD, FULL)}
+
+_STRIDES = (1.12, 1.2, 1.35, 2.0)
+"""Factors of the further steps away from a guess that was off."""
+_ROOM = 1.2
+"""Grid steps between two tried numbers of sessions that leave room for one between them."""
+_CONVERGED = 3.0
+"""Grid steps from lo to hi (15 %) within which the interval counts as converged."""
+
+
+def grid_step(sessions: float) -> int:
+    """max(1, 5 % of N), whole sessions."""
+    return max(1, round(0.05 * sessions))
 
 
 class Stop(StrEnum):
@@ -44,6 +62,23 @@ class Stop(StrEnum):
     MAX_RUNS = "max-runs"
     MAX_TIME = "max-time"
     INTERRUPTED = "interrupted"
+
+    @property
+    def words(self) -> str:
+        """The reason as people read it."""
+        return _STOP_WORDS[self]
+
+
+_STOP_WORDS = {
+    Stop.CONVERGED: "both ends confirmed",
+    Stop.LOWER_BOUND: "nothing failed up to the largest number of sessions allowed: a lower bound",
+    Stop.NOTHING_PASSED: "one session already fails",
+    Stop.MIXED: "runs between the ends disagree, so the interval stays wide",
+    Stop.VOID_TWICE: "two runs in a row proved nothing",
+    Stop.MAX_RUNS: "the largest number of runs was reached",
+    Stop.MAX_TIME: "the time allowed was used up",
+    Stop.INTERRUPTED: "interrupted",
+}
 
 
 class Run(Struct, frozen=True):
@@ -107,13 +142,49 @@ class Mscs(Struct, frozen=True):
         return None if self.hi is None else 2.0 * (self.hi - self.lo) / (self.hi + self.lo)
 
 
+class _Tally:
+    """Outcomes at one number of sessions."""
+
+    def __init__(self) -> None:
+        self.counts = dict.fromkeys(Outcome, 0)
+
+    @property
+    def passed(self) -> int:
+        return self.counts[Outcome.PASSED]
+
+    @property
+    def failed(self) -> int:
+        return self.counts[Outcome.FAILED]
+
+    @property
+    def unresolved(self) -> int:
+        return self.counts[Outcome.UNRESOLVED]
+
+    def only_passed(self, least: int) -> bool:
+        return self.passed >= least and not self.failed and not self.unresolved
+
+    def only_failed(self, least: int) -> bool:
+        return self.failed >= least and not self.passed and not self.unresolved
+
+    def point(self, sessions: int) -> Point:
+        known = self.passed + self.failed
+        share = clopper_pearson(self.passed, known) if known else None
+        return Point(sessions, self.passed, self.failed, self.unresolved, self.counts[Outcome.VOID], share)
+
+
 class MscsSearch:
     """State of one search. Ask `next_step`, make the run, `tell` its outcome, until it answers Done."""
 
     def __init__(
-        self, effort: Effort = STANDARD, *, guess: int | None = None, max_sessions: int = 4096, max_runs: int = 40
+        self,
+        effort: Effort = STANDARD,
+        *,
+        guess: int | None = None,
+        max_sessions: int = 4096,
+        max_runs: int | None = None,
     ) -> None:
         """`guess`: sessions at the edge as a ramp saw it; None: double from 1. Raises UsageError."""
+        max_runs = 20 + 10 * effort.replicates if max_runs is None else max_runs
         for name, value, high in (("max sessions", max_sessions, MAX_SESSIONS), ("max runs", max_runs, 10_000)):
             if not 1 <= value <= high:
                 raise UsageError(f"{name} {value} is out of range", f"give 1 to {high}")
@@ -140,7 +211,7 @@ class MscsSearch:
 
     def tell(self, sessions: int, outcome: Outcome) -> None:
         """The outcome of one run at `sessions`."""
-        self._tallies.setdefault(sessions, _Tally()).add(outcome)
+        self._tallies.setdefault(sessions, _Tally()).counts[outcome] += 1
         if outcome is not Outcome.VOID:
             self._repeat = None
         elif self._repeat == sessions:
@@ -171,7 +242,7 @@ class MscsSearch:
 
     @property
     def _runs(self) -> int:
-        return sum(tally.total for tally in self._tallies.values())
+        return sum(sum(tally.counts.values()) for tally in self._tallies.values())
 
     def _bounds(self, replicates: int) -> tuple[int, int | None]:
         """lo and hi where `replicates` runs of one outcome are asked for."""
@@ -185,14 +256,37 @@ class MscsSearch:
         """The next step from the runs so far: find both sides, narrow, confirm."""
         lo, hi = self._bounds(1)
         if not self._tallies:
-            return Run(self._start(), "first")
+            return Run(self._first(), "first")
+        lowest, highest = min(self._tallies), max(self._tallies)
         if hi is None:
-            above = self._higher()
-            return Run(above, "higher") if above else self._confirm(lo, None)
-        if lo == 0 and min(self._tallies) > 1:
-            return Run(self._lower(), "lower")
+            if highest < self._cap:
+                return Run(min(self._cap, max(highest + 1, math.ceil(highest * self._factor()))), "higher")
+            return self._confirm(lo, None)
+        if lo == 0 and lowest > 1:
+            return Run(max(1, min(lowest - 1, math.floor(lowest / self._factor()))), "lower")
         between = self._between(lo, hi)
         return Run(between, "between") if between else self._confirm(lo, hi)
+
+    def _first(self) -> int:
+        """Half a stride below the guess, so that the next one up lies half a stride above it."""
+        return 1 if self._guess is None else max(1, round(self._guess / math.sqrt(self._effort.stride)))
+
+    def _factor(self) -> float:
+        """Factor to the next number of sessions outside those tried; larger the longer the guess proves off."""
+        if self._guess is None:
+            return 2.0
+        away = len(self._tallies) - 1
+        return max(self._effort.stride, _STRIDES[min(away, len(_STRIDES)) - 1]) if away else self._effort.stride
+
+    def _between(self, lo: int, hi: int) -> int | None:
+        """The middle of the widest untried gap inside (lo, hi); None: narrow enough, or no room left."""
+        if hi - lo <= max(1.0, self._effort.width * (hi + lo) / 2):
+            return None
+        tried = [lo, *sorted(n for n in self._tallies if lo < n < hi), hi]
+        below, above = max(itertools.pairwise(tried), key=lambda pair: pair[1] - pair[0])
+        middle = (below + above) // 2
+        room = max(2.0, _ROOM * 0.05 * middle)
+        return middle if above - below >= room else None
 
     def _confirm(self, lo: int, hi: int | None) -> Run | Done:
         """Replicates of the edge: the failing side first, since its runs end early."""
@@ -205,4 +299,15 @@ class MscsSearch:
             return Done(Stop.LOWER_BOUND if lo == max(self._tallies) else Stop.MIXED)
         if lo == 0:
             return Done(Stop.NOTHING_PASSED if hi == 1 else Stop.MIXED)
-        return Done(Stop.CONVERGED if self._narrow(lo, hi) else Stop.MIXED)
+        return Done(Stop.CONVERGED if hi - lo <= max(1.0, self._widest() * (hi + lo) / 2) else Stop.MIXED)
+
+    def _widest(self) -> float:
+        """Largest width, as a share of the middle, that counts as converged."""
+        return max(self._effort.width, _CONVERGED * 0.05)
+
+    def _warnings(self, hi: int | None) -> tuple[Warn, ...]:
+        found = {
+            Warn.PASS_ABOVE_HI: hi is not None and any(t.passed for n, t in self._tallies.items() if n > hi),
+            Warn.NOT_CONVERGED: self._stop not in (Stop.CONVERGED, Stop.LOWER_BOUND, Stop.NOTHING_PASSED),
+        }
+        return tuple(warning for warning, holds in found.items() if holds)

@@ -218,11 +218,12 @@ def engine_arguments(spec: WorkerSpec, folder: Path) -> dict[str, Any]:
     if not spec.weights.startswith(HUB):
         arguments["load_format"] = "dummy"
     if cpu:
-        arguments |= {"enforce_eager": True, "dtype": "bfloat16"}
+        arguments["enforce_eager"] = True
     else:
         arguments["compilation_config"] = {"cudagraph_mode": "FULL_AND_PIECEWISE"}
     if spec.stand_in:
-        arguments["block_size"] = spec.profile.stand_in.block_size
+        # CPUs without AVX512-BF16 emulate bfloat16, several times slower
+        arguments |= {"block_size": spec.profile.stand_in.block_size, "dtype": "float32"}
     pool = pool_tokens(spec)
     if pool is not None:
         block = spec.profile.stand_in.block_size if spec.stand_in else (128 if cpu else 16)

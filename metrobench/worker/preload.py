@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib
 import importlib.util
 import multiprocessing
@@ -26,6 +27,9 @@ ENVIRONMENT = {
 }
 """Set before any import, where the user has not set them."""
 
+LAZY_BYTES = 1 << 24
+_PAGE = 4096
+
 UNWANTED = ("torchvision", "torchaudio", "torchcodec")
 """vLLM's CPU build drags these in, and their compiled operators break its import beside a CPU torch."""
 
@@ -39,9 +43,20 @@ MODULES = (
     "vllm.v1.engine.core",
     "vllm.v1.engine.core_client",
     "vllm.v1.executor.uniproc_executor",
+    "vllm.v1.core.sched.scheduler",
+    "vllm.model_executor.model_loader.dummy_loader",
 )
 
-CPU_MODULES = ("vllm.v1.worker.cpu_worker", "vllm.v1.attention.backends.cpu_attn")
+CPU_MODULES = (
+    "vllm.v1.worker.cpu_worker",
+    "vllm.v1.attention.backends.cpu_attn",
+    "vllm.model_executor.layers.quantization.online.base",
+    "vllm.model_executor.layers.quantization.compressed_tensors.utils",
+    "vllm.v1.pool.flash_maxsim",
+    "vllm.transformers_utils.chat_templates",
+    "vllm.distributed.elastic_ep.elastic_execute",
+)
+"""Loaded by every engine sooner or later; missing ones are passed over, other versions have others."""
 MODELS = {"Qwen3ForCausalLM": "vllm.model_executor.models.qwen3"}
 """Registered as classes: vLLM inspects a model known only by name in a new process, which takes seconds."""
 
@@ -71,8 +86,11 @@ def _load_platform() -> str:
     torch.set_num_threads(1)
     if current_platform.is_cpu():
         for name in CPU_MODULES:
-            importlib.import_module(name)
+            with contextlib.suppress(ModuleNotFoundError):
+                importlib.import_module(name)
         fork_engines()
+        _override_kernels_once()
+        leave_large_zeros_untouched()
     from vllm.model_executor.models import ModelRegistry
 
     for architecture, module in MODELS.items():
@@ -105,6 +123,40 @@ def fork_engines() -> None:
 
     vllm.utils.system_utils.get_mp_context = _fork_context
     vllm.v1.engine.utils.get_mp_context = _fork_context
+
+
+def _override_kernels_once() -> None:
+    """vLLM swaps its Triton kernels by a search through all modules: half a second, once is enough."""
+    from vllm.platforms import current_platform
+
+    override = getattr(current_platform, "register_triton_kernel_overrides", None)
+    if override is not None:
+        override()
+        type(current_platform).register_triton_kernel_overrides = classmethod(lambda cls: None)
+
+
+def leave_large_zeros_untouched() -> None:
+    """Let `torch.zeros` take a large pool of bytes as the kernel gives it, zeroed on first use.
+
+    vLLM writes zeros over its whole KV pool at start: seconds, and memory for tokens that may never come.
+    """
+    import numpy as np
+    import torch
+
+    fill = torch.zeros
+
+    def zeros(*size: object, **options: object) -> object:
+        lazily = len(size) == 1 and isinstance(size[0], int) and size[0] >= LAZY_BYTES
+        if not lazily or options.keys() - {"dtype", "device"} or options.get("dtype") is not torch.int8:
+            return fill(*size, **options)
+        if torch.device(options.get("device") or "cpu").type != "cpu":
+            return fill(*size, **options)
+        count = int(str(size[0]))
+        memory = np.zeros(count + _PAGE, dtype=np.int8)
+        start = -memory.ctypes.data % _PAGE
+        return torch.from_numpy(memory[start : start + count])
+
+    torch.zeros = zeros
 
 
 def _fork_context() -> BaseContext:
