@@ -239,7 +239,7 @@ def _follow(
             if longer is None:
                 break
             plan = longer
-            load.extend(plan.frames)
+            load.extend(plan.frames, plan.allowed if setting.stop_when_failed else None)
         elif event.kind == "stopped":
             break
         elif event.kind in ("failed", "died"):

@@ -14,7 +14,7 @@ from metrobench.policy import KvPolicy
 from metrobench.profiles import Profile
 from metrobench.worker.cores import Layout
 from metrobench.worker.launcher import ForkServer, Worker
-from metrobench.worker.spec import STANDIN, WorkerSpec
+from metrobench.worker.spec import DUMMY, HUB, STANDIN, WorkerSpec
 
 
 class Running(Protocol):
@@ -138,8 +138,6 @@ class ForeignServer:
     client_cores: frozenset[int] | None = None
 
     def __init__(self, url: str, protocol: str, can_fill: bool, quiet: float = 1.0) -> None:
-        if not url.startswith(("ws://", "wss://")):
-            raise UsageError(f"--endpoint {url!r} is not a WebSocket address", "it starts with ws:// or wss://")
         self._url = url
         self._protocol = protocol
         self._quiet = quiet
@@ -156,10 +154,18 @@ class ForeignServer:
         yield _ForeignRunning(self._url, self._protocol, self._first_seen)
 
 
+def check_address(url: str) -> None:
+    """Raises UsageError on what is no WebSocket address."""
+    if not url.startswith(("ws://", "wss://")):
+        raise UsageError(f"--endpoint {url!r} is not a WebSocket address", "it starts with ws:// or wss://")
+
+
 def resolve_weights(weights: str, has_gpu: bool) -> str:
     """`auto` becomes the stand-in without a GPU; with one, the choice must be made: nothing is quietly substituted."""
-    if weights != "auto":
+    if weights in (STANDIN, DUMMY) or (weights.startswith(HUB) and len(weights) > len(HUB)):
         return weights
+    if weights != "auto":
+        raise UsageError(f"--weights {weights!r} is unknown", "use auto, standin, dummy or hf:ID")
     if has_gpu:
         raise UsageError(
             "this machine has a GPU: say what to run on it",

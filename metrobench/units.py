@@ -11,7 +11,7 @@ CHUNK = 0.020
 """Seconds of audio in one chunk on the wire."""
 
 _DURATION_UNITS = {"us": 1e-6, "µs": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "min": 60.0, "h": 3600.0}
-_NUMBER = r"(\d+(?:\.\d+)?|\.\d+)"
+_NUMBER = r"([0-9]+(?:\.[0-9]+)?|\.[0-9]+)"
 
 
 def parse_duration(text: str, *, name: str = "duration", low: float = 0.0, high: float = 86_400.0) -> float:

@@ -13,7 +13,7 @@ GOLDEN = 0.618034
 
 
 def ready_times(plan: Plan, u: float = 0.0, extra: int | None = None) -> Floats:
-    """t_ready of every frame streamed, shape (sessions, frames): cut, measured, and `extra` while the last is awaited."""
+    """t_ready of every frame streamed, shape (sessions, frames); `extra` come while the last one is awaited."""
     phase = plan.budget * np.mod(GOLDEN * np.arange(plan.sessions) + u, 1.0)
     if extra is None:
         extra = int(np.ceil(2 * plan.wait / plan.unit)) + 1
@@ -36,14 +36,15 @@ def queue(ready: Floats, service: Floats | float) -> Floats:
     return done.reshape(ready.shape)
 
 
-def noisy_service(shape: tuple[int, int], mean: float, seed: int, cv: float = 0.5) -> Floats:
-    """Lognormal service times of the given mean and coefficient of variation; the run as a whole is 2 % fast or slow.
+def noisy_service(shape: tuple[int, int], mean: float, seed: int, cv: float = 0.5, speed_sd: float = 0.02) -> Floats:
+    """Lognormal service times of the given mean and coefficient of variation; the run as a whole is fast or slow by
+    a factor of standard deviation `speed_sd`.
 
     More frames with the same seed prolong the same run.
     """
     rng = np.random.default_rng(seed)
     s2 = np.log(1.0 + cv**2)
-    speed = 1.0 + 0.02 * rng.standard_normal()
+    speed = 1.0 + speed_sd * rng.standard_normal()
     return rng.lognormal(np.log(mean * speed) - s2 / 2.0, np.sqrt(s2), shape[::-1]).T
 
 

@@ -24,7 +24,7 @@ from metrobench.policy import parse_policy
 from metrobench.probe import Setting, Watch
 from metrobench.profiles import load_profile
 from metrobench.records import SCHEMA, ProbeRecord, Record, RunFolder, Warned, now
-from metrobench.servers import EmbeddedServer, ForeignServer, Server, resolve_weights
+from metrobench.servers import EmbeddedServer, ForeignServer, Server, check_address, resolve_weights
 from metrobench.units import parse_duration, parse_rate, parse_slo, percent, seconds
 from metrobench.worker.cores import layout, pin_all_threads
 from metrobench.worker.launcher import ForkServer
@@ -63,9 +63,10 @@ class Bench:
         machine = describe_machine()
         if request.endpoint is None:
             self.weights = resolve_weights(request.weights, has_gpu=bool(machine.gpus))
-        elif request.protocol not in PROTOCOLS:
-            known = ", ".join(PROTOCOLS)
-            raise UsageError(f"unknown protocol {request.protocol!r}", f"known: {known}")
+        else:
+            check_address(request.endpoint)
+            if request.protocol not in PROTOCOLS:
+                raise UsageError(f"unknown protocol {request.protocol!r}", f"known: {', '.join(PROTOCOLS)}")
         self.stand_in = request.endpoint is None and self.weights == STANDIN
         block = self.profile.stand_in.block_size if self.stand_in else 1
         self.policy = parse_policy(request.kv or self.profile.kv, block)

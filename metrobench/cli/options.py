@@ -46,11 +46,7 @@ objective = group(
     ),
     click.option("--slo", metavar="RULE", help='Latency objective instead of the miss rate, for example "p99<=1s".'),
 )
-server = group(
-    click.option("--endpoint", metavar="URL", help="Measure this ws:// address instead of an embedded worker."),
-    click.option(
-        "--protocol", default="realtime", show_default=True, metavar="NAME", help="Wire protocol of --endpoint."
-    ),
+worker = group(
     click.option("--kv", metavar="POLICY", help="KV policy: unbounded or window:W. [default: the profile's]"),
     click.option(
         "--weights",
@@ -66,6 +62,13 @@ server = group(
         help="KV pool in tokens. [default: the profile's reference GPU]",
     ),
 )
+server = group(
+    click.option("--endpoint", metavar="URL", help="Measure this ws:// address instead of an embedded worker."),
+    click.option(
+        "--protocol", default="realtime", show_default=True, metavar="NAME", help="Wire protocol of --endpoint."
+    ),
+    worker,
+)
 seed = click.option(
     "--seed",
     type=click.IntRange(0, 2**31 - 1),
@@ -73,6 +76,7 @@ seed = click.option(
     show_default=True,
     help="Seed of phases, audio order and tokens.",
 )
+debug = click.option("--debug", is_flag=True, expose_value=False, help="Full traceback on an error.")
 output = group(
     click.option(
         "--out",
@@ -83,5 +87,5 @@ output = group(
     ),
     click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
     click.option("--quiet", is_flag=True, help="No progress."),
-    click.option("--debug", is_flag=True, expose_value=False, help="Full traceback on an error."),
+    debug,
 )

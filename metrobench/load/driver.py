@@ -13,6 +13,7 @@ import signal
 import socket
 import sys
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from time import monotonic
 
@@ -56,7 +57,7 @@ class Driver:
         self._conns = [
             Conn(self._book, SessionFacts(number, float(phase))) for number, phase in enumerate(self._schedule.phases)
         ]
-        self._streams = [
+        self._streams: list[Iterator[bytes]] = [
             map(messages.__getitem__, session_stream(clips, spec.seed, number)) for number in range(spec.sessions)
         ]
         self._run: PacedRun | SaturateRun | None = None
@@ -116,7 +117,7 @@ class Driver:
                     os._exit(0)  # nothing has begun that would need an end
                 self._run.stop("asked to stop")
             elif command.kind == "extend" and self._run is not None:
-                self._run.extend(command.frames)
+                self._run.extend(command.frames, command.stop_after_misses)
 
     async def _goodbye(self) -> None:
         for conn in self._conns:

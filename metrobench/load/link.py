@@ -13,10 +13,11 @@ MAX_WAITING = 1 << 20
 
 
 class Command(msgspec.Struct, omit_defaults=True):
-    """What the parent asks of a running load process: `extend` (frames) or `stop`."""
+    """What the parent asks of a running load process: `extend` (frames, stop_after_misses) or `stop`."""
 
     kind: str
     frames: int = 0
+    stop_after_misses: int | None = None
 
 
 _command = msgspec.json.Decoder(Command)

@@ -21,7 +21,8 @@ from metrobench.schedule import Schedule, last_chunk, make_ring
 QUANTUM = 0.0005
 """Seconds between two wake-ups while chunks are due: sends within it share one wake-up."""
 HEARTBEAT = 0.001
-"""Longest time between two wake-ups."""
+"""Longest time between two wake-ups, and the quantum of runs with more than MANY sessions."""
+MANY = 400
 BATCH = 64
 """Chunks sent in one turn of the loop; a backlog is worked off between turns, so that answers are read in time."""
 COUNT_EVERY = 0.25
@@ -57,6 +58,8 @@ class PacedRun:
         self._ends = [last_chunk(0, spec.unit, spec.first_ready)] * spec.sessions
         self._lag_max = [0.0] * spec.sessions
         self._judged = False
+        self._most_missed = spec.stop_after_misses
+        self._quantum = QUANTUM if spec.sessions <= MANY else HEARTBEAT
         self._armed = 0.0
         self._next_count = COUNT_EVERY
         self._next_progress = 1.0
@@ -71,9 +74,10 @@ class PacedRun:
         asyncio.get_running_loop().add_reader(self._timer.fd, self._turn)
         self._arm(monotonic())
 
-    def extend(self, frames: int) -> None:
-        """A new total of measured frames; less than now has no effect."""
+    def extend(self, frames: int, stop_after_misses: int | None) -> None:
+        """A new total of measured frames, and the misses that end the run; fewer frames than now have no effect."""
         if frames > self._frames:
+            self._most_missed = stop_after_misses
             self._frames = min(frames, self._spec.max_frames)
             self._judged = False
 
@@ -132,7 +136,10 @@ class PacedRun:
 
     def _arm(self, now: float) -> None:
         due = self._pacer.next_due + self._book.t0
-        self._armed = now if due <= now - QUANTUM else min(max(due, now + QUANTUM), now + HEARTBEAT)
+        if due <= now - self._quantum:
+            self._armed = now
+        else:
+            self._armed = min(max(due, now + self._quantum), now + HEARTBEAT)
         self._timer.arm(self._armed)
 
     def _send(self, t: float) -> float:
@@ -167,8 +174,7 @@ class PacedRun:
         if t >= self._next_progress:
             self._next_progress = max(self._next_progress + 1.0, t)
             self._tell(self.progress())
-        limit = self._spec.stop_after_misses
-        if limit is not None and self._count.missed > limit:
+        if self._most_missed is not None and self._count.missed > self._most_missed:
             self.stop("missed too many")
         elif not self._judged and t >= self._decided_at + SETTLE:
             self._judged = True

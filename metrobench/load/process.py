@@ -89,11 +89,14 @@ class LoadProcess:
         while (event := self.next_event(timeout)) is not None:
             yield event
 
-    def extend(self, frames: int) -> None:
-        """Ask for a new total of measured frames of each session. Raises UsageError above spec.max_frames."""
+    def extend(self, frames: int, stop_after_misses: int | None = None) -> None:
+        """A new total of measured frames of each session, and the most misses it may have before the run stops.
+
+        Raises UsageError above spec.max_frames.
+        """
         if not self.spec.frames <= frames <= self.spec.max_frames:
             raise UsageError(f"{frames} measured frames are not {self.spec.frames} to {self.spec.max_frames}")
-        self._tell(msgspec.json.encode(Command("extend", frames)))
+        self._tell(msgspec.json.encode(Command("extend", frames, stop_after_misses)))
 
     def stop(self, timeout: float = 5.0) -> None:
         """End streaming, close the sessions and the process; kill it if it does not obey. Safe to repeat."""

@@ -45,7 +45,7 @@ class SaturateRun:
         loop.call_later(wait, self._first_frames)
         loop.call_later(wait + self._spec.saturate_seconds, self.stop, "finished")
 
-    def extend(self, frames: int) -> None:
+    def extend(self, frames: int, stop_after_misses: int | None) -> None:
         """Has no meaning here."""
 
     def stop(self, reason: str) -> None:

@@ -8,7 +8,7 @@ import numpy as np
 from msgspec import Struct
 
 from metrobench.measure.facts import RunFacts
-from metrobench.measure.frames import Floats, FrameTable, Ints
+from metrobench.measure.frames import MAX_TIME, Floats, FrameTable, Ints
 from metrobench.measure.plan import Plan
 
 NORMAL_CLOSE = 1000
@@ -118,6 +118,25 @@ class _Frames:
         self.received: Floats = np.maximum.accumulate(before, axis=1)
         """Shape (sessions, columns + 1): latest answer to a frame below each column; -inf: none yet."""
 
+        who, columns = np.nonzero(answered)
+        times = table.done[who, columns]
+        order = np.argsort(times, kind="stable")
+        self.times: Floats = times[order]
+        """All receipts in order of time."""
+        self.who: Ints = who[order]
+        """The session of each."""
+
+    def waited(self, since: Floats, until: Floats) -> Floats:
+        """Seconds from `since` to `until` in which the client itself was listening."""
+        stalls = self.table.stalls
+        if not len(stalls):
+            return until - since
+        since, until = np.clip(since, -MAX_TIME, MAX_TIME), np.clip(until, -MAX_TIME, MAX_TIME)
+        edges = np.concatenate([[-MAX_TIME], stalls.ravel(), [MAX_TIME]])
+        deaf = np.concatenate([[0.0, 0.0], np.repeat(np.cumsum(stalls[:, 1] - stalls[:, 0]), 2)])
+        heard: Floats = until - since - (np.interp(until, edges, deaf) - np.interp(since, edges, deaf))
+        return heard
+
     def overdue_since(self) -> Floats:
         """Shape (sessions, columns + 1): from when an answer was overdue while the session waited for this column."""
         return np.maximum(np.take_along_axis(self.deadline, self.newest + 1, axis=1), self.received)
@@ -144,14 +163,13 @@ def _engine_death(facts: RunFacts, frames: _Frames) -> _Finding | None:
 def _stall(frames: _Frames) -> _Finding | None:
     """No answer to anybody for the window while answers are overdue and connections open."""
     done = frames.table.done
-    times = np.sort(done[np.isfinite(done)])
-    starts, ends = np.concatenate([[-np.inf], times]), np.concatenate([times, [np.inf]])
+    starts, ends = np.concatenate([[-np.inf], frames.times]), np.concatenate([frames.times, [np.inf]])
     for start, end in zip(*(side[ends - starts >= frames.window] for side in (starts, ends)), strict=True):
         newest = np.where(done[frames.open] <= start, np.arange(done.shape[1]), -1).max(axis=1, initial=-1)
         deadline = frames.deadline[frames.open, newest + 1]
         since = np.maximum(deadline, start)
         until = np.minimum(frames.end[frames.open], end)
-        silent = until - since >= frames.window
+        silent = frames.waited(since, until) >= frames.window
         if silent.any():
             named = float(since[silent].min()) + frames.window
             return _Finding(Kind.STALL, _bracket(float(start), float(deadline[silent].min())), named)
@@ -162,25 +180,26 @@ def _starvation(frames: _Frames, stall: _Finding | None) -> _Finding | None:
     """At least one session unanswered for the window while answers are overdue to it and others are served."""
     since, until = frames.overdue_since(), frames.waited_until()
     starved = (until - since >= frames.window) & ~frames.table.refused[:, None]
-    if not starved.any():
-        return None
-    start = np.where(starved, since, np.inf)
-    session, column = np.unravel_index(int(np.argmin(start)), start.shape)
-    since_first = float(start[session, column])
-    named = since_first + frames.window
-    received = frames.received[session, column]
-    if not _others_served(frames, int(session), since_first, named) or _part_of(stall, float(received), frames):
-        return None
-    deadline = frames.deadline[session, frames.newest[session, column] + 1]
-    share = float(starved.any(axis=1).sum() / len(frames.open))
-    return _Finding(Kind.STARVATION, _bracket(received, float(deadline)), named, share)
+    starved[starved] = frames.waited(since[starved], until[starved]) >= frames.window
+    sessions = np.flatnonzero(starved.any(axis=1))
+    start = np.where(starved[sessions], since[sessions], np.inf)
+    column = start.argmin(axis=1)
+    begin = start.min(axis=1)
+    for place in np.argsort(begin, kind="stable"):
+        session, named = int(sessions[place]), float(begin[place]) + frames.window
+        received = float(frames.received[session, column[place]])
+        if _part_of(stall, received, frames) or not _others_served(frames, session, named):
+            continue
+        deadline = frames.deadline[session, frames.newest[session, column[place]] + 1]
+        return _Finding(Kind.STARVATION, _bracket(received, float(deadline)), named, len(sessions) / len(frames.open))
+    return None
 
 
-def _others_served(frames: _Frames, session: int, start: float, end: float) -> bool:
+def _others_served(frames: _Frames, session: int, end: float) -> bool:
     """Another session had more than one turn meanwhile: a queue that is merely long gives each one turn a round."""
     turns = max(1, min(3, int(frames.window / (2.0 * frames.table.plan.unit))))
-    done = frames.table.done
-    answers = ((done > start) & (done <= end)).sum(axis=1)
+    inside = slice(*np.searchsorted(frames.times, [end - frames.window, end], side="right"))
+    answers = np.bincount(frames.who[inside], minlength=session + 1)
     answers[session] = 0
     return bool(answers.max() >= turns)
 

@@ -70,6 +70,7 @@ def limited_by(failed: Verdict | None, evidence: Evidence, passed: Verdict | Non
         or _positions(evidence)
         or _refused(failed, evidence)
         or _kv(failed, evidence)
+        or _died(failed, evidence)
         or _queue(failed, evidence, passed)
     )
 
@@ -91,8 +92,7 @@ def _positions(evidence: Evidence) -> LimitedBy | None:
 def _refused(failed: Verdict, evidence: Evidence) -> LimitedBy | None:
     if Reason.REFUSED not in failed.reasons:
         return None
-    words = next((reason for reason in evidence.close_reasons if reason), "no reason given")
-    return LimitedBy(Limit.GATEWAY, f"the server refused {failed.misses.refused} sessions ({words})")
+    return LimitedBy(Limit.GATEWAY, f"the server refused {failed.misses.refused} sessions ({_server_words(evidence)})")
 
 
 def _kv(failed: Verdict, evidence: Evidence) -> LimitedBy | None:
@@ -106,12 +106,17 @@ def _kv(failed: Verdict, evidence: Evidence) -> LimitedBy | None:
     return None
 
 
+def _died(failed: Verdict, evidence: Evidence) -> LimitedBy | None:
+    """Connections that closed are no sign of load."""
+    if failed.collapse.kind not in (Kind.ENGINE_DEATH, Kind.SESSION_DEATH):
+        return None
+    return LimitedBy(Limit.UNKNOWN, f"the server closed {failed.misses.died} sessions ({_server_words(evidence)})")
+
+
 def _queue(failed: Verdict, evidence: Evidence, passed: Verdict | None) -> LimitedBy:
     """Latency that grew or passed the budget: whose core was full?"""
     engine, front, client = evidence.engine_cpu, evidence.front_cpu, evidence.client_cpu
     behind = _latency_words(failed, passed)
-    if failed.collapse.kind is Kind.ENGINE_DEATH:
-        return LimitedBy(Limit.UNKNOWN, "the engine died before its load said why")
     if engine is None:
         return LimitedBy(Limit.UNKNOWN, f"{behind}; the server's CPU is not visible from here")
     beside = sum(share for share in (front, client if evidence.front_shares_client_core else None) if share)
@@ -139,6 +144,10 @@ def _latency_words(failed: Verdict, passed: Verdict | None) -> str:
     if growth is not None and growth.lower > 0:
         words += f", growing {growth.value * 1e3:.0f} ms/s"
     return words
+
+
+def _server_words(evidence: Evidence) -> str:
+    return next((reason for reason in evidence.close_reasons if reason), "no reason given")
 
 
 def _share(value: float | None) -> str:

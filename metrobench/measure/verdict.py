@@ -96,6 +96,11 @@ class Verdict(Struct, frozen=True, kw_only=True):
     steal: float | None
     """Share of CPU time stolen in the run; None: not visible."""
 
+    @property
+    def narrow(self) -> bool:
+        """Passed or failed by less than a factor of two: a replicate may well say otherwise."""
+        return is_narrow(self.outcome, self.reasons, self.growth, self.limit)
+
 
 def judge(facts: RunFacts, plan: Plan, steal: float | None = None, gpu_busy: bool | None = None) -> Verdict:
     """Judge one run by the rules of measurement.md. Pure: the same facts give the same verdict.
@@ -166,6 +171,15 @@ def decide(table: FrameTable, collapse: Collapse, *, without_client: bool = Fals
     if not growth.passes:
         return Decision(Outcome.UNRESOLVED, (Reason.GROWTH_UNSURE,), growth, above)
     return Decision(Outcome.PASSED, (), growth, above)
+
+
+def is_narrow(outcome: Outcome, reasons: tuple[Reason, ...], growth: Growth, limit: float) -> bool:
+    """Q + H times the growth lies between half and twice the limit, and nothing else decided."""
+    if outcome is Outcome.PASSED:
+        return growth.ahead_upper is not None and growth.ahead_upper > 0.5 * limit
+    if outcome is Outcome.FAILED and reasons == (Reason.GROWTH,):
+        return growth.ahead_lower is not None and growth.ahead_lower < 2.0 * limit
+    return False
 
 
 def _failures(

@@ -25,6 +25,8 @@ class Effort(Struct, frozen=True):
     """As typed: quick, standard or full."""
     replicates: int
     """Runs at lo and at hi, all of one outcome."""
+    doubtful: int
+    """The same where one of them was a narrow pass or a narrow failure."""
     width: float
     """hi - lo, as a share of their middle, at which the search stops narrowing."""
     stride: float
@@ -33,9 +35,9 @@ class Effort(Struct, frozen=True):
     """Shortest measured span T of a run, seconds; None: the shortest that may be judged."""
 
 
-QUICK = Effort("quick", 2, 0.25, 1.22, None)
-STANDARD = Effort("standard", 2, 0.12, 1.10, None)
-FULL = Effort("full", 10, 0.12, 1.10, 60.0)
+QUICK = Effort("quick", 2, 2, 0.25, 1.22, None)
+STANDARD = Effort("standard", 2, 3, 0.12, 1.10, None)
+FULL = Effort("full", 10, 10, 0.12, 1.10, 60.0)
 EFFORTS = {effort.name: effort for effort in (QUICK, STANDARD, FULL)}
 
 _STRIDES = (1.12, 1.2, 1.35, 2.0)
@@ -147,6 +149,7 @@ class _Tally:
 
     def __init__(self) -> None:
         self.counts = dict.fromkeys(Outcome, 0)
+        self.narrow = False
 
     @property
     def passed(self) -> int:
@@ -209,9 +212,11 @@ class MscsSearch:
             self._stop = step.stop
         return step
 
-    def tell(self, sessions: int, outcome: Outcome) -> None:
-        """The outcome of one run at `sessions`."""
-        self._tallies.setdefault(sessions, _Tally()).counts[outcome] += 1
+    def tell(self, sessions: int, outcome: Outcome, *, narrow: bool = False) -> None:
+        """The outcome of one run at `sessions`; `narrow` as its verdict says."""
+        tally = self._tallies.setdefault(sessions, _Tally())
+        tally.counts[outcome] += 1
+        tally.narrow |= narrow
         if outcome is not Outcome.VOID:
             self._repeat = None
         elif self._repeat == sessions:
@@ -290,16 +295,19 @@ class MscsSearch:
 
     def _confirm(self, lo: int, hi: int | None) -> Run | Done:
         """Replicates of the edge: the failing side first, since its runs end early."""
-        wanted = self._effort.replicates
-        if hi is not None and self._tallies[hi].failed < wanted:
+        if hi is not None and self._tallies[hi].failed < self._wanted(hi):
             return Run(hi, "replicate of hi")
-        if lo and self._tallies[lo].passed < wanted:
+        if lo and self._tallies[lo].passed < self._wanted(lo):
             return Run(lo, "replicate of lo")
         if hi is None:
             return Done(Stop.LOWER_BOUND if lo == max(self._tallies) else Stop.MIXED)
         if lo == 0:
             return Done(Stop.NOTHING_PASSED if hi == 1 else Stop.MIXED)
         return Done(Stop.CONVERGED if hi - lo <= max(1.0, self._widest() * (hi + lo) / 2) else Stop.MIXED)
+
+    def _wanted(self, sessions: int) -> int:
+        """Runs that confirm an end of the interval."""
+        return self._effort.doubtful if self._tallies[sessions].narrow else self._effort.replicates
 
     def _widest(self) -> float:
         """Largest width, as a share of the middle, that counts as converged."""

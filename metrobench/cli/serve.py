@@ -1,0 +1,83 @@
+"""`metrobench serve`: the embedded worker alone, as a realtime WebSocket endpoint."""
+
+from __future__ import annotations
+
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import click
+
+from metrobench.cli import options
+
+
+@click.command()
+@options.model
+@options.worker
+@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
+@click.option("--port", type=click.IntRange(0, 65_535), default=8910, show_default=True, help="0: any free port.")
+@click.option(
+    "--max-sessions",
+    type=click.IntRange(1, options.MAX_SESSIONS),
+    default=256,
+    show_default=True,
+    metavar="N",
+    help="Sessions admitted; further ones are refused.",
+)
+@options.seed
+@options.debug
+def serve(
+    model: str,
+    kv: str | None,
+    weights: str,
+    pool_tokens: int | None,
+    host: str,
+    port: int,
+    max_sessions: int,
+    seed: int,
+) -> None:
+    """The embedded worker alone, as a realtime WebSocket endpoint."""
+    from metrobench.cli.live import Interrupts, Live
+    from metrobench.environment import describe_machine
+    from metrobench.errors import UnreachableError
+    from metrobench.policy import parse_policy
+    from metrobench.profiles import load_profile
+    from metrobench.servers import resolve_weights
+    from metrobench.worker.cores import layout
+    from metrobench.worker.launcher import ForkServer
+    from metrobench.worker.spec import STANDIN, WorkerSpec
+
+    profile = load_profile(model)
+    chosen = resolve_weights(weights, has_gpu=bool(describe_machine().gpus))
+    policy = parse_policy(kv or profile.kv, profile.stand_in.block_size if chosen == STANDIN else 1)
+    cores = layout()
+    live = Live(quiet=False)
+    with tempfile.TemporaryDirectory(prefix="metrobench-serve-") as folder, Interrupts() as interrupts:
+        log = Path(folder) / "worker.log"
+        spec = WorkerSpec(
+            profile=profile,
+            policy=policy,
+            max_sessions=max_sessions,
+            pool_tokens=pool_tokens,
+            weights=chosen,
+            seed=seed,
+            front_cores=cores.front,
+            engine_core=cores.engine,
+            log=log,
+            host=host,
+            port=port,
+        )
+        live.status("loading vLLM (about 10 s)")
+        with ForkServer(log) as forkserver:
+            worker = forkserver.launch(spec)
+            live.clear()
+            kind = "a stand-in" if worker.info.stand_in else "dummy weights" if chosen == "dummy" else chosen
+            print(f"{profile.name} ({kind}) · {worker.info.policy} · at most {max_sessions} sessions")
+            print(f"listening on {worker.url} · Ctrl-C ends it", flush=True)
+            while interrupts.signum is None:
+                if (death := worker.death()) is not None:
+                    raise UnreachableError(f"the worker died: {death}")
+                time.sleep(0.2)
+            worker.kill()
+    sys.exit(128 + interrupts.signum)

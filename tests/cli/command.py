@@ -1,0 +1,46 @@
+"""Run `metrobench` as people do: a process of its own."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+HANG = 180.0
+"""Seconds after which a command counts as hung."""
+
+
+@dataclass(frozen=True)
+class Finished:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+
+def metrobench(*arguments: str, cwd: Path, env: dict[str, str] | None = None) -> Finished:
+    """The finished command; fails the test when it hangs."""
+    done = subprocess.run(
+        [sys.executable, "-m", "metrobench", *arguments],
+        cwd=cwd,
+        env={**os.environ, "COLUMNS": "80", **(env or {})},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=HANG,
+    )
+    return Finished(done.returncode, done.stdout, done.stderr)
+
+
+def assert_plain_error(done: Finished, code: int, *words: str) -> None:
+    """One or two lines on stderr that hold `words`, the right exit code, no traceback."""
+    lines = done.err.strip().splitlines()
+    assert done.code == code, done
+    assert 1 <= len(lines) <= 2, done.err
+    assert lines[0].startswith("metrobench: ")
+    assert "Traceback" not in done.err + done.out
+    for word in words:
+        assert word in done.err, done.err

@@ -1,1 +1,0 @@
-"""Its place here makes the helper modules of this folder importable from every test."""
