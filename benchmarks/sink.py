@@ -15,7 +15,7 @@ import json
 import os
 from array import array
 from pathlib import Path
-from time import monotonic
+from time import monotonic, sleep
 from typing import Any
 
 import numpy as np
@@ -55,8 +55,16 @@ class Sink(WSListener):  # type: ignore[misc]
             transport.send(WSMsgType.TEXT, b'{"type":"session.updated","session":{}}')
 
 
-async def serve(unit_chunks: int, out: Path, scheduler: str) -> None:
+async def serve(unit_chunks: int, nap: float, out: Path, scheduler: str) -> None:
     """Listen until standard input closes, then write `out` (npz: one array of arrival times for each connection)."""
+    loop = asyncio.get_running_loop()
+
+    def rest() -> None:
+        sleep(nap)
+        loop.call_soon(rest)
+
+    if nap > 0:
+        rest()
     sinks: list[Sink] = []
 
     def listener(request: Any) -> Sink:
@@ -68,7 +76,7 @@ async def serve(unit_chunks: int, out: Path, scheduler: str) -> None:
     gc.disable()
     print(json.dumps({"port": server.sockets[0].getsockname()[1], "scheduler": scheduler}), flush=True)
     ended = asyncio.Event()
-    asyncio.get_running_loop().add_reader(0, ended.set)
+    loop.add_reader(0, ended.set)
     await ended.wait()
     np.savez(out, *(np.array(sink.arrivals) for sink in sinks))
 
@@ -86,10 +94,13 @@ def main() -> None:
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--core", type=int)
     parser.add_argument("--unit-chunks", type=int, default=50)
+    parser.add_argument(
+        "--nap-us", type=float, default=0.0, help="rest between two readings, so that it reads in batches"
+    )
     options = parser.parse_args()
     if options.core is not None:
         os.sched_setaffinity(0, {options.core})
-    uvloop.run(serve(options.unit_chunks, options.out, real_time()))
+    uvloop.run(serve(options.unit_chunks, options.nap_us * 1e-6, options.out, real_time()))
 
 
 if __name__ == "__main__":

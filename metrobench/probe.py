@@ -88,18 +88,19 @@ class _Sampler:
             return
         self._last = moment
         seen = self.server.telemetry() or [{"t": moment}]
-        steal = self._stolen()
-        for row in seen:
-            row |= {"client_cpu": self._client[0], "client_rss": float(self._client[1]), "steal": steal}
-            self.rows.append(row)
+        times = psutil.cpu_times()
+        own = {
+            "client_cpu": self._client[0],
+            "client_rss": float(self._client[1]),
+            "parent_cpu": time.process_time(),
+            "machine_cpu": sum(times) - times.idle - times.iowait - times.steal - times.guest - times.guest_nice,
+            "steal": self._stolen(sum(times), times.steal),
+        }
+        self.rows += [row | own for row in seen]
         if (kv := seen[-1].get("kv_usage")) is not None:
             self.kv = kv
 
-    def _stolen(self) -> float | None:
-        times = psutil.cpu_times()
-        total, steal = sum(times), getattr(times, "steal", None)
-        if steal is None:
-            return None
+    def _stolen(self, total: float, steal: float) -> float | None:
         before_total, before_steal = self._steal
         self._steal = (total, steal)
         return (steal - before_steal) / (total - before_total) if before_total and total > before_total else None
@@ -265,15 +266,18 @@ def _since(rows: list[dict[str, float | None]], t0: float | None) -> list[dict[s
 
 
 def _cpu_shares(rows: list[dict[str, float | None]], plan: Plan) -> dict[str, float]:
-    """Mean CPU over the measured span, in cores, of each process that could be seen."""
+    """Mean CPU over the measured span, in cores, of each process that could be seen; `others`: of everything else."""
     begin = plan.cut_frames * plan.unit
     end = begin + plan.span + plan.budget
     shares = {}
-    for name in ("engine", "front", "client"):
+    for name in ("engine", "front", "client", "parent", "machine"):
         pairs = [(row.get("t"), row.get(f"{name}_cpu")) for row in rows]
         seen = [(t, cpu) for t, cpu in pairs if t is not None and cpu is not None and begin <= t <= end]
         if len(seen) >= 2 and seen[-1][0] > seen[0][0]:
             shares[name] = round((seen[-1][1] - seen[0][1]) / (seen[-1][0] - seen[0][0]), 3)
+    machine = shares.pop("machine", None)
+    if machine is not None and {"engine", "front", "client", "parent"} <= set(shares):
+        shares["others"] = round(max(0.0, machine - sum(shares.values())), 3)
     return shares
 
 

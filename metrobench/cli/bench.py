@@ -30,6 +30,8 @@ from metrobench.worker.cores import layout, pin_all_threads
 from metrobench.worker.launcher import ForkServer
 from metrobench.worker.spec import STANDIN
 
+MAX_OTHERS = 0.15
+"""CPU of other programs, in cores, above which a run is doubtful."""
 INTERRUPT_CODE = 128
 """Exit codes of an interrupted command: 128 + the signal's number."""
 
@@ -163,6 +165,10 @@ class Bench:
         self.record.probes.append(probe)
         for code in probe.verdict["warnings"]:
             self.warn(Warn(code))
+        if probe.cpu_shares.get("others", 0.0) > MAX_OTHERS:
+            self.warn(Warn.OTHERS_BUSY)
+        if probe.prefix_hit_tokens:
+            self.warn(Warn.PREFIX_HITS)
         self.folder.write(self.record)
 
     def warn(self, warning: Warn) -> None:

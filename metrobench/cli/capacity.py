@@ -103,17 +103,16 @@ class _Search:
 
     def run(self) -> int:
         """Search, note the result in the record, return the exit code."""
-        from metrobench.measure.verdict import Outcome
         from metrobench.search.mscs import Done, MscsSearch, Stop
 
         guess = self._first_guess()
         search = MscsSearch(self._effort, guess=guess, max_sessions=self._most)
         while not isinstance(step := search.next_step(), Done):
-            record = None if self._bench.interrupts.signum else self._probe(step)
-            if record is None or record.outcome == "interrupted":
+            made = None if self._bench.interrupts.signum else self._probe(step)
+            if made is None or made[0].outcome == "interrupted":
                 search.halt(Stop.INTERRUPTED)
             else:
-                search.tell(step.sessions, Outcome(record.outcome))
+                search.tell(step.sessions, made[1].outcome, narrow=made[1].narrow)
         result = search.result()
         self._finish(result, guess)
         unknown = result.hi is None and result.stop is not Stop.LOWER_BOUND
@@ -129,7 +128,7 @@ class _Search:
         watch = self._bench.watch("first guess")
         return guess_sessions(self._setting, self._server, self._most, self._bench.request.seed, folder, watch)
 
-    def _probe(self, step: Run) -> ProbeRecord:
+    def _probe(self, step: Run) -> tuple[ProbeRecord, Verdict]:
         """One run of the search, on disk and in the record."""
         from metrobench.probe import probe
 
@@ -143,7 +142,7 @@ class _Search:
         self._bench.add(record, f"probes/{name}")
         because = f" ({record.reasons[0]})" if record.reasons else ""
         self._bench.live.line(f"run {index} · {step.sessions} sessions · {step.why} · {record.outcome}{because}")
-        return record
+        return record, verdict
 
     def _finish(self, result: Mscs, guess: int | None) -> None:
         """Note what was found, what limits it, and the arithmetic beside it."""

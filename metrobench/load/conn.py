@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from time import monotonic
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport
 
 from metrobench.endpoints.base import NOT_UNDERSTOOD, Endpoint, Kind, Observation
@@ -19,12 +22,6 @@ _NO_STATUS = 1005
 _ABNORMAL = 1006
 
 
-TEXT = int(WSMsgType.TEXT)
-"""A plain number: looking it up in the enumeration costs more than sending it."""
-
-Sender = Callable[[int, bytes], None]
-
-
 class Book:
     """What all connections of a run share."""
 
@@ -34,8 +31,10 @@ class Book:
         self.decode = endpoint.decode
         self.spool = spool
         self.ready = ready
-        self.senders: list[Sender | None] = [None] * spool.sessions
-        """By session: sends one WebSocket message; None while it is not, or no longer, part of the run."""
+        self.fds = [-1] * spool.sessions
+        """By session: descriptor that takes whole WebSocket frames; -1: not (or no longer) this way."""
+        self.queues: dict[int, Callable[[bytes], None]] = {}
+        """Sessions that send through their transport: over TLS, or to a server that does not read fast enough."""
         self.t0 = 0.0
         """Start of the schedule, CLOCK_MONOTONIC; 0 before it."""
         self.ending = False
@@ -47,6 +46,12 @@ class Book:
         self.errors = 0
         """Error messages that ended no session."""
         self.last_error = ""
+
+    def alive(self) -> npt.NDArray[np.bool_]:
+        """Sessions that are part of the run now, shape (sessions,)."""
+        alive = np.array(self.fds) >= 0
+        alive[list(self.queues)] = True
+        return alive
 
 
 class Conn(WSListener):  # type: ignore[misc]
@@ -72,7 +77,34 @@ class Conn(WSListener):  # type: ignore[misc]
     def write(self, message: bytes) -> None:
         """Send one text message now."""
         if self.transport is not None:
-            self.transport.send(TEXT, message)
+            self.transport.send(WSMsgType.TEXT, message)
+
+    def push(self, frame: bytes) -> None:
+        """Send one ready-made WebSocket frame of a living session."""
+        session = self.facts.session
+        if session in self._book.queues:
+            self._book.queues[session](frame)
+            return
+        try:
+            sent = os.write(self._book.fds[session], frame)
+        except OSError:
+            sent = 0
+        if sent != len(frame):
+            self.overflow(frame, sent)
+
+    def overflow(self, frame: bytes, sent: int) -> None:
+        """The socket took only `sent` bytes of a frame: the rest, and all frames after it, wait in the transport."""
+        self._release()
+        if self.transport is not None and not self.gone:
+            write = self._book.queues[self.facts.session] = self.transport.underlying_transport.write
+            write(frame[sent:])
+
+    def _release(self) -> None:
+        book, session = self._book, self.facts.session
+        if book.fds[session] >= 0:
+            os.close(book.fds[session])
+            book.fds[session] = -1
+        book.queues.pop(session, None)
 
     def refuse(self, reason: str, code: int | None = None) -> None:
         """The session is not part of the run from the start."""
@@ -89,6 +121,7 @@ class Conn(WSListener):  # type: ignore[misc]
     def drop(self) -> None:
         """Close the connection without ceremony."""
         self._dropped = True
+        self._release()
         if self.transport is not None:
             self.transport.disconnect(False)
 
@@ -126,6 +159,7 @@ class Conn(WSListener):  # type: ignore[misc]
             self._observe(now, self._book.decode(payload), payload)
 
     def on_ws_disconnected(self, transport: WSTransport) -> None:
+        self._release()
         if not self._dropped:
             self._end(monotonic(), self.facts.close_code or _ABNORMAL, "the connection broke without a close")
 
@@ -166,7 +200,12 @@ class Conn(WSListener):  # type: ignore[misc]
         self.accepted = self.alive = True
         self.facts.filled_tokens = max(0, seen.tokens)
         self._book.spool.session(self.facts)
-        self._book.senders[self.facts.session] = self.transport.send
+        underlying = self.transport.underlying_transport
+        if self.transport.is_secure:
+            self._book.queues[self.facts.session] = underlying.write
+        else:
+            # a descriptor of our own: the transport's number may be reused as soon as it closes
+            self._book.fds[self.facts.session] = os.dup(underlying.get_extra_info("socket").fileno())
 
     def _closed_by_server(self, now: float, transport: WSTransport, frame: WSFrame) -> None:
         code = int(frame.get_close_code()) or _NO_STATUS
@@ -178,7 +217,7 @@ class Conn(WSListener):  # type: ignore[misc]
         """The session is over. The first reason counts; a close code that comes after it is added."""
         self.alive = False
         book, facts = self._book, self.facts
-        book.senders[facts.session] = None
+        self._release()
         if book.ending:
             return
         if not self.over:

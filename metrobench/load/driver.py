@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
+import resource
 import signal
 import socket
 import sys
@@ -31,6 +32,7 @@ from metrobench.load.paced import PacedRun
 from metrobench.load.saturate import SaturateRun
 from metrobench.load.spec import LoadEvent, LoadSpec
 from metrobench.load.spool import Spool
+from metrobench.load.wire import client_frame
 from metrobench.measure.facts import SessionFacts
 from metrobench.schedule import last_chunk
 from metrobench.units import CHUNK
@@ -49,7 +51,7 @@ class Driver:
         self._endpoint = make_endpoint(
             spec.protocol, spec.url, unit=spec.unit, first_ready=spec.first_ready, sample_rate=spec.sample_rate
         )
-        messages, clips = encode_corpus(spec.clips, self._endpoint)
+        frames, clips = encode_corpus(spec.clips, self._endpoint)
         self._schedule = spec.schedule()
         spool = Spool(spec.spool)
         ready = [(last_chunk(frame, spec.unit, spec.first_ready) + 1) * CHUNK for frame in range(spool.frames)]
@@ -58,7 +60,7 @@ class Driver:
             Conn(self._book, SessionFacts(number, float(phase))) for number, phase in enumerate(self._schedule.phases)
         ]
         self._streams: list[Iterator[bytes]] = [
-            map(messages.__getitem__, session_stream(clips, spec.seed, number)) for number in range(spec.sessions)
+            map(frames.__getitem__, session_stream(clips, spec.seed, number)) for number in range(spec.sessions)
         ]
         self._run: PacedRun | SaturateRun | None = None
 
@@ -134,9 +136,20 @@ _HINT = "check the address, and that the server is up"
 
 
 def encode_corpus(clips: tuple[Path, ...], endpoint: Endpoint) -> tuple[list[bytes], tuple[tuple[int, int], ...]]:
-    """The message of every distinct chunk, by chunk number, and the clips' places in it. Raises UsageError."""
+    """The WebSocket frame of every distinct chunk, by chunk number, and the clips' places in it. Raises UsageError."""
     table = build_table(clips, endpoint.sample_rate)
-    return [endpoint.encode_chunk(table.pcm(chunk)) for chunk in range(len(table.chunks))], table.clips
+    frames = [client_frame(endpoint.encode_chunk(table.pcm(chunk))) for chunk in range(len(table.chunks))]
+    return frames, table.clips
+
+
+def allow_files(sessions: int) -> None:
+    """Raise this process's limit of open files to what the sessions need. Raises UsageError."""
+    needed = 2 * sessions + 64
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if hard != resource.RLIM_INFINITY and hard < needed:
+        raise UsageError(f"{sessions} sessions need {needed} open files, and {hard} are allowed", "see ulimit -Hn")
+    if soft != resource.RLIM_INFINITY and soft < needed:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 
 def main() -> int:
@@ -152,6 +165,7 @@ def main() -> int:
         spec = msgspec.json.decode(line, type=LoadSpec, dec_hook=lambda kind, value: kind(value))
         if spec.cores:
             os.sched_setaffinity(0, spec.cores)
+        allow_files(spec.sessions)
         driver = Driver(spec, link)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             runner.run(driver.run())

@@ -88,8 +88,9 @@ class SaturateRun:
 
     def _send_frame(self, conn: Conn) -> None:
         session = conn.facts.session
-        for message in islice(self._streams[session], self._chunks(self._frame[session])):
-            conn.write(message)
+        for frame in islice(self._streams[session], self._chunks(self._frame[session])):
+            if conn.alive:
+                conn.push(frame)
         self._frame[session] += 1
         self._sent[session] = monotonic()
 

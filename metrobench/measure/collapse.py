@@ -212,9 +212,8 @@ def _part_of(stall: _Finding | None, received: float, frames: _Frames) -> bool:
 
 def _bracket(received: float, deadline: float) -> tuple[float, float]:
     """Onset bracket. With no answer before it, it begins at the deadline; under overload the two may be swapped."""
-    received = received if np.isfinite(received) else deadline
-    deadline = deadline if np.isfinite(deadline) else received
-    return min(received, deadline), max(received, deadline)
+    known = [float(time) for time in (received, deadline) if np.isfinite(time)] or [0.0]
+    return min(known), max(known)
 
 
 def _before(frames: _Frames, onset: float) -> Before:

@@ -40,6 +40,8 @@ TELEMETRY_FIELDS = (
     "engine_cpu",  # cumulative CPU seconds of the engine process (null: not visible)
     "front_cpu",  # cumulative CPU seconds of the gateway / front-end process
     "client_cpu",  # cumulative CPU seconds of the load process
+    "parent_cpu",  # cumulative CPU seconds of the command line
+    "machine_cpu",  # cumulative busy CPU seconds of all cores, whoever used them
     "engine_rss",  # bytes
     "front_rss",  # bytes
     "client_rss",  # bytes

@@ -237,7 +237,8 @@ def _still_settling(table: FrameTable) -> bool:
     known = np.isfinite(latency_all)
     order = np.argsort(ready[known], kind="stable")
     times = ready[known][order]
-    cut = mser5(latency_all[known][order])
+    # to the microsecond: the rounding of sums of times is no settling
+    cut = mser5(np.round(latency_all[known][order], 6))
     return bool(cut and times[cut] > table.span.ready.min())
 
 

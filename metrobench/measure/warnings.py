@@ -17,6 +17,7 @@ class Warn(StrEnum):
     ROWS_IGNORED = "rows-ignored"
     SILENT_DROPS = "silent-drops"
     CORES_SHARED = "cores-shared"
+    OTHERS_BUSY = "others-busy"
     PREFIX_HITS = "prefix-hits"
     STEAL_UNKNOWN = "steal-unknown"
     PASS_ABOVE_HI = "pass-above-hi"
@@ -45,6 +46,8 @@ _ADVICE = {
     Warn.SILENT_DROPS: "The server skipped frames without saying so: counted as missed.",
     Warn.CORES_SHARED: "Client and server shared a CPU core: the capacity is that of both together."
     " Use a machine with more cores.",
+    Warn.OTHERS_BUSY: "Other programs used this machine's CPU during a run: the capacity may be too small."
+    " Measure on an idle machine.",
     Warn.PREFIX_HITS: "The engine found tokens in its prefix cache: sessions shared work that real ones would not."
     " Turn prefix caching off.",
     Warn.STEAL_UNKNOWN: "CPU steal is not visible on this machine: another guest may have slowed the run.",

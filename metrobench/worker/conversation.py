@@ -90,7 +90,6 @@ class _Response:
     id: str
     item: str
     text: list[str]
-    asked_for: bool
 
 
 _decode_event = msgspec.json.Decoder(_ClientEvent).decode
@@ -119,6 +118,7 @@ class Conversation:
         self._muted = False
         self._suppressed = False
         self._response: _Response | None = None
+        self._said = 0
         self._reply_left = 0
         self._reply_after = 0
         self._pushed = 0
@@ -251,8 +251,6 @@ class Conversation:
             raise _RefusedError("conversation_already_has_active_response", "a response is under way")
         self._reply_left = REPLY_UNITS
         self._reply_after = self._pushed
-        if self._response is not None:
-            self._response.asked_for = True
         self._feed_silence()
 
     def _on_cancel(self, event: _ClientEvent) -> None:
@@ -345,9 +343,6 @@ class Conversation:
 
     # Outgoing
 
-    _said = 0
-    """Tokens of the frame in flight that were sent already."""
-
     def _say(self, tokens: list[int]) -> None:
         response = self._response
         if response is None:
@@ -365,7 +360,7 @@ class Conversation:
     def _start_response(self) -> _Response:
         self._responses += 1
         tail = f"{self._id[5:]}_{self._responses}"
-        response = _Response(f"resp_{tail}", f"item_r{tail}", [], bool(self._reply_left))
+        response = _Response(f"resp_{tail}", f"item_r{tail}", [])
         self._emit("response.created", response=self._describe_response(response, "in_progress", None))
         self._emit(
             "response.output_item.added",

@@ -90,18 +90,19 @@ class Extractor:
         """
         np.multiply(samples, np.float32(1 / 32768), out=self._scaled[: len(samples)], dtype=np.float32)
         np.multiply(self._views, self._window, out=self._windowed)
-        np.fft.rfft(self._windowed, axis=1, out=self._spectrum)
+        np.fft.rfft(self._windowed, axis=1, out=self._spectrum)  # type: ignore[arg-type]
         np.multiply(self._spectrum.real, self._spectrum.real, out=self._power)
         np.multiply(self._spectrum.imag, self._spectrum.imag, out=self._imaginary)
         np.add(self._power, self._imaginary, out=self._power)
         np.matmul(self._power, self._mel, out=self._energy)
         np.maximum(self._energy, FLOOR, out=self._energy)
-        return np.log(self._energy, out=self._energy)
+        np.log(self._energy, out=self._energy)
+        return self._energy
 
     def _pooled(self, samples: Samples) -> npt.NDArray[np.float32]:
         """Means over equal stretches of time, shape (audio tokens, MELS)."""
         sums = np.add.reduceat(self.log_mel(samples), self._starts, axis=0)
-        pooled: npt.NDArray[np.float32] = sums / self._lengths
+        pooled: npt.NDArray[np.float32] = np.divide(sums, self._lengths, dtype=np.float32)
         return pooled
 
     def _hash(self, pooled: npt.NDArray[np.float32]) -> list[int]:
@@ -118,4 +119,5 @@ def mel_matrix(sample_rate: int, size: int) -> npt.NDArray[np.float32]:
     bins = np.linspace(0, sample_rate / 2, size // 2 + 1)[:, None]
     rising = (bins - edges[:-2]) / (edges[1:-1] - edges[:-2])
     falling = (edges[2:] - bins) / (edges[2:] - edges[1:-1])
-    return np.maximum(0, np.minimum(rising, falling)).astype(np.float32)
+    matrix: npt.NDArray[np.float32] = np.maximum(0, np.minimum(rising, falling)).astype(np.float32)
+    return matrix

@@ -136,7 +136,7 @@ def _override_kernels_once() -> None:
     override = getattr(current_platform, "register_triton_kernel_overrides", None)
     if override is not None:
         override()
-        type(current_platform).register_triton_kernel_overrides = classmethod(lambda cls: None)
+        type(current_platform).register_triton_kernel_overrides = staticmethod(lambda: None)
 
 
 def leave_large_zeros_untouched() -> None:

@@ -71,8 +71,12 @@ def test_the_interval_of_an_exact_queue_holds_its_capacity_and_no_overload_at_or
         verdict = judge(queue_run(planned, capacity), planned, steal=0.0)
         search.tell(step.sessions, verdict.outcome, narrow=verdict.narrow)
     found = search.result()
+    horizon = plan(capacity).horizon
     assert found.hi is not None
-    assert found.lo <= capacity < found.hi
+    assert found.hi > capacity
+    # a queue fed 1 + e times its capacity is past B after B / e seconds: up to B / H the rule calls it sustainable
+    assert found.lo <= capacity * (1 + 1.0 / horizon)
+    assert all(capacity * (1 + overload) > found.lo for overload in (0.03, 0.05, 0.10))
     assert found.hi - found.lo <= max(1, 0.15 * capacity)
 
 
@@ -140,7 +144,7 @@ def test_a_server_that_drops_half_its_sessions_is_worse_and_never_better(code: i
     ready, done = steady(planned, 0.9)
     alive = judge(facts(planned, ready, done), planned, steal=0.0)
     done[:50, 12:] = ready[:50, 12:] + 0.01
-    dropped = judge(facts(planned, ready, done, closed={i: (12.0, code) for i in range(50, 100)}), planned, steal=0.0)
+    dropped = judge(facts(planned, ready, done, closed=dict.fromkeys(range(50, 100), (12.0, code))), planned, steal=0.0)
     gone = in_span(planned, ready)[50:] & (done[50:] > 12.0)
     assert alive.outcome is Outcome.PASSED
     assert dropped.outcome is Outcome.FAILED
@@ -207,14 +211,11 @@ def test_a_client_held_up_by_50_ms_makes_frames_ambiguous_or_the_run_void_but_ne
     planned = plan(100)
     verdict = judge(script(planned, latency), planned, steal=0.0)
     assert verdict.misses.missed == 0
-    assert verdict.outcome in (Outcome.PASSED, Outcome.VOID)
-    if latency > 0.95:
-        assert verdict.misses.ambiguous > 0
-        assert Warn.AMBIGUOUS in verdict.warnings
-        assert verdict.outcome is Outcome.VOID
-        assert verdict.reasons == (Reason.CLIENT_DECIDES,)
-    else:
-        assert verdict.outcome is Outcome.PASSED
+    assert (verdict.misses.ambiguous > 0) == (Warn.AMBIGUOUS in verdict.warnings) == (latency > 0.95)
+    decides = verdict.misses.ambiguous > planned.allowed
+    assert verdict.outcome is (Outcome.VOID if decides else Outcome.PASSED)
+    assert verdict.reasons == ((Reason.CLIENT_DECIDES,) if decides else ())
+    assert decides or latency < 0.98
 
 
 def test_a_late_answer_of_the_server_stays_a_miss_when_the_client_was_held_up_too() -> None:

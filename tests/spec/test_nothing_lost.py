@@ -1,0 +1,201 @@
+"""Nothing measured is ever lost: interrupts, dead processes and full disks leave a complete, readable record."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+
+from metrobench.records import Record, read_facts, read_record
+
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(400)]
+
+PATIENCE = 120.0
+"""Seconds to wait for something that must happen."""
+
+
+class Command:
+    """A `metrobench` in the background, writing to `out`."""
+
+    def __init__(self, out: Path, *arguments: str) -> None:
+        self.out = out
+        command = [sys.executable, "-m", "metrobench", *arguments, "--model", "smoke", "--out", str(out)]
+        self.process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+
+    def wait_streaming(self) -> None:
+        """Until frames have been recorded for a few seconds."""
+        wait_for(lambda: list(self.out.glob("**/spool/*")) or self.process.poll() is not None)
+        wait_for(lambda: self._engine() is not None or self.process.poll() is not None)
+        time.sleep(6.0)
+        assert self.process.poll() is None, self.process.communicate()
+
+    def _engine(self) -> psutil.Process | None:
+        for child in psutil.Process(self.process.pid).children(recursive=True):
+            try:
+                if "EngineCore" in child.name() or "EngineCore" in " ".join(child.cmdline()):
+                    return child
+            except psutil.NoSuchProcess:
+                continue
+        return None
+
+    def engine(self) -> psutil.Process:
+        found = self._engine()
+        assert found is not None
+        return found
+
+    def finish(self) -> tuple[int, str, str]:
+        """Exit code, stdout and stderr."""
+        out, err = self.process.communicate(timeout=PATIENCE)
+        assert "Traceback" not in out + err
+        return self.process.returncode, out, err
+
+    def record(self) -> Record:
+        return read_record(next(self.out.glob("2*")))
+
+    def folder(self) -> Path:
+        return next(self.out.glob("2*"))
+
+
+def wait_for(condition: Callable[[], object]) -> None:
+    deadline = time.monotonic() + PATIENCE
+    while not condition():
+        assert time.monotonic() < deadline, "it never happened"
+        time.sleep(0.1)
+
+
+def leftovers(before: set[int]) -> list[str]:
+    """Processes of ours that are still there."""
+    found = []
+    for process in psutil.process_iter(["pid", "cmdline"]):
+        if process.pid not in before and "metrobench." in " ".join(process.info["cmdline"] or []):
+            found.append(" ".join(process.info["cmdline"]))
+    return found
+
+
+@pytest.fixture(autouse=True)
+def no_process_left() -> Iterator[None]:
+    before = set(psutil.pids())
+    yield
+    wait_for(lambda: not leftovers(before))
+
+
+@pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+def test_an_interrupted_capacity_keeps_what_it_measured(tmp_path: Path, signum: int, code: int) -> None:
+    command = Command(tmp_path, "capacity", "--guess", "8", "--max-sessions", "16")
+    command.wait_streaming()
+    command.process.send_signal(signum)
+    assert command.finish()[0] == code
+    record = command.record()
+    assert record.status == "interrupted"
+    assert record.probes[-1].outcome == "interrupted"
+    assert len(read_facts(command.folder() / record.probes[-1].folder).frames) > 0
+    assert (command.folder() / "index.html").is_file()
+
+
+def test_an_engine_killed_in_mid_run_is_a_finding(tmp_path: Path) -> None:
+    command = Command(tmp_path, "run", "--sessions", "4", "--duration", "20s")
+    command.wait_streaming()
+    command.engine().send_signal(signal.SIGKILL)
+    code, out, _ = command.finish()
+    record = command.record()
+    assert code == 0
+    assert record.status == "complete"
+    probe = record.probes[0]
+    assert probe.outcome == "failed"
+    assert probe.verdict["collapse"]["kind"] == "engine-death"
+    assert probe.verdict["misses"]["dead"] > 0
+    assert "engine-death" in out
+
+
+def test_a_worker_killed_in_mid_run_is_a_finding(tmp_path: Path) -> None:
+    command = Command(tmp_path, "run", "--sessions", "4", "--duration", "20s")
+    command.wait_streaming()
+    front = command.engine().parent()
+    assert front is not None
+    front.send_signal(signal.SIGKILL)
+    code, _, _ = command.finish()
+    probe = command.record().probes[0]
+    assert code == 0
+    assert probe.outcome == "failed"
+    assert probe.verdict["misses"]["died"] == 4
+
+
+def test_a_load_process_killed_in_mid_run_keeps_its_facts(tmp_path: Path) -> None:
+    command = Command(tmp_path, "run", "--sessions", "4", "--duration", "60s")
+    command.wait_streaming()
+    drivers = [
+        child
+        for child in psutil.Process(command.process.pid).children(recursive=True)
+        if "metrobench.load.driver" in child.cmdline()
+    ]
+    drivers[0].send_signal(signal.SIGKILL)
+    code, _, _ = command.finish()
+    assert code in (0, 3)
+    record = command.record()
+    assert len(read_facts(command.folder()).frames) > 0
+    assert record.probes[0].outcome in ("unresolved", "void", "failed")
+
+
+def test_a_killed_command_line_leaves_no_process(tmp_path: Path) -> None:
+    command = Command(tmp_path, "run", "--sessions", "4", "--duration", "60s")
+    command.wait_streaming()
+    command.process.kill()
+    command.process.communicate(timeout=PATIENCE)
+    assert command.record().status == "running"
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Callable[[str], Path]]:
+    """Mounts a disk of a given size; needs root."""
+    mounted: list[Path] = []
+
+    def mount(size: str) -> Path:
+        folder = tmp_path / f"disk{len(mounted)}"
+        folder.mkdir()
+        done = subprocess.run(
+            ["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", str(folder)], capture_output=True, text=True
+        )
+        if done.returncode != 0:
+            pytest.skip(f"no disk of a given size can be made here: {done.stderr.strip()}")
+        mounted.append(folder)
+        return folder
+
+    yield mount
+    for folder in mounted:
+        subprocess.run(["umount", str(folder)], check=False)
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("mount") is None, reason="mounting a small disk needs root")
+def test_a_disk_too_small_shows_before_the_run(tmp_path: Path, small_disk: Callable[[str], Path]) -> None:
+    command = Command(small_disk("1m"), "run", "--sessions", "4", "--duration", "15s")
+    code, _, err = command.finish()
+    assert code == 2
+    assert "space" in err or "write" in err
+
+
+@pytest.mark.skipif(os.geteuid() != 0 or shutil.which("mount") is None, reason="mounting a small disk needs root")
+def test_a_disk_that_fills_in_mid_run_loses_nothing(tmp_path: Path, small_disk: Callable[[str], Path]) -> None:
+    disk = small_disk("40m")
+    command = Command(disk, "run", "--sessions", "4", "--duration", "15s")
+    command.wait_streaming()
+    with (disk / "filler").open("wb") as filler, pytest.raises(OSError):
+        while True:
+            filler.write(b"\0" * 65536)
+            filler.flush()
+    code, _, _ = command.finish()
+    assert code in (0, 2, 3)
+    record = command.record()
+    assert record.status in ("complete", "failed")
+    assert record.probes[0].verdict["misses"]["due"] > 0
+    folder = command.folder()
+    assert (folder / "frames.parquet").is_file() or (folder / "spool").is_dir()

@@ -1,0 +1,36 @@
+"""A gateway with a scripted engine on a real socket."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+
+from metrobench.worker.gateway import Gateway
+from tests.worker.engines import ScriptedEngine
+from tests.worker.test_conversation import SHARED
+
+
+@dataclass
+class Room:
+    """One running gateway."""
+
+    gateway: Gateway
+    engine: ScriptedEngine
+    port: int
+
+    @property
+    def url(self) -> str:
+        return f"ws://127.0.0.1:{self.port}/v1/realtime"
+
+
+@asynccontextmanager
+async def room(max_sessions: int = 4) -> AsyncIterator[Room]:
+    """A gateway until the block ends."""
+    engine = ScriptedEngine()
+    gateway = Gateway(engine, SHARED, max_sessions)
+    port = await gateway.start("127.0.0.1", 0)
+    try:
+        yield Room(gateway, engine, port)
+    finally:
+        await gateway.close()
