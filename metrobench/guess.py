@@ -1,17 +1,77 @@
-"""The first guess of a capacity search: a closed loop on a throwaway worker. Never itself a bound."""
+"""The first guess of a capacity search, never itself a bound: a closed loop on a throwaway worker, or short real-time
+runs of doubling size against somebody's endpoint."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from pathlib import Path
 
 from metrobench.load.process import LoadProcess
+from metrobench.measure.facts import RunFacts
+from metrobench.measure.plan import Plan
 from metrobench.probe import Setting, Watch, load_spec
 from metrobench.servers import Server
 
 FIRST_SESSIONS = 16
 SECONDS = (1.5, 3.0)
 """Length of the two closed loops."""
+
+
+RAMP_START = 4
+"""Sessions of the first short run against an endpoint."""
+RAMP_SECONDS = 6.0
+"""Length of a short run, after its first frames."""
+KEEPS_UP = 0.9
+"""Share of the offered frames that a server answers while it keeps up."""
+
+
+def ramp_sessions(setting: Setting, server: Server, most: int, seed: int, folder: Path, watch: Watch) -> int | None:
+    """About how many sessions an endpoint sustains, at most `most`; None when interrupted.
+
+    The number of sessions doubles until the server falls behind; the rate it then answers at is its capacity.
+    """
+    sessions = min(RAMP_START, most)
+    while True:
+        plan = setting.short_plan(math.ceil(RAMP_SECONDS / setting.profile.timing.unit), sessions)
+        with server.fresh(sessions, folder / "server.log") as running:
+            facts = _short_run(setting, server, running.url, plan, seed, folder / f"ramp-{sessions}", watch)
+        if facts is None:
+            return None
+        kept = _answered_share(facts, plan)
+        if kept < KEEPS_UP or sessions == most:
+            return max(1, round(sessions * min(1.0, kept)))
+        sessions = min(most, 2 * sessions)
+
+
+def _short_run(
+    setting: Setting, server: Server, url: str, plan: Plan, seed: int, folder: Path, watch: Watch
+) -> RunFacts | None:
+    paced = load_spec(setting, server, url, plan, seed, 0, folder)
+    spec = replace(paced, max_frames=plan.frames, stop_after_misses=None)
+    with LoadProcess(spec) as load:
+        load.start()
+        while not watch.interrupted():
+            event = load.next_event(0.25)
+            if event is None:
+                continue
+            watch.show(event, None)
+            if event.kind in ("failed", "died"):
+                raise event.error()
+            if event.kind in ("judge", "stopped"):
+                load.stop()
+                return load.facts()
+    return None
+
+
+def _answered_share(facts: RunFacts, plan: Plan) -> float:
+    """Answers received in the second half of the run, over the frames that became ready in it."""
+    end = plan.frames * plan.unit
+    begin = end / 2
+    done, ready = facts.frames["t_done"], facts.frames["t_ready"]
+    refused = sum(session.refused for session in facts.sessions)
+    due = int(((ready >= begin) & (ready < end)).sum()) + round(refused * (end - begin) / plan.unit)
+    return int(((done >= begin) & (done < end)).sum()) / due if due else 0.0
 
 
 def guess_sessions(setting: Setting, server: Server, most: int, seed: int, folder: Path, watch: Watch) -> int | None:

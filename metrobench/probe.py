@@ -51,11 +51,10 @@ class Setting:
         unit = self.profile.timing.unit
         return plan_run(sessions=sessions, budget=self.budget, unit=unit, q=self.q, span=self.span, slo=self.slo)
 
-    def short_plan(self, frames: int) -> Plan:
-        """One session and a few frames, nothing cut: too short for a verdict, enough to see answers."""
-        return Plan(
-            sessions=1, budget=self.budget, unit=self.profile.timing.unit, q=self.q, cut_frames=0, frames=frames
-        )
+    def short_plan(self, frames: int, sessions: int = 1) -> Plan:
+        """A few frames, nothing cut: too short for a verdict, enough to see answers."""
+        unit = self.profile.timing.unit
+        return Plan(sessions=sessions, budget=self.budget, unit=unit, q=self.q, cut_frames=0, frames=frames)
 
 
 @dataclass(slots=True)

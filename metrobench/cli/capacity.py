@@ -119,14 +119,15 @@ class _Search:
         return 3 if result.stop is Stop.VOID_TWICE or unknown else 0
 
     def _first_guess(self) -> int | None:
-        """Where to start: as asked, or by a closed loop on a throwaway worker, or (an endpoint) by doubling."""
-        if self._guess or not self._server.fresh_each_run:
+        """Where to start: as asked, or by a closed loop on a throwaway worker, or by short runs at an endpoint."""
+        if self._guess:
             return self._guess
-        from metrobench.guess import guess_sessions
+        from metrobench.guess import guess_sessions, ramp_sessions
 
         folder = self._bench.folder.subfolder("00-guess")
+        guess = guess_sessions if self._server.fresh_each_run else ramp_sessions
         watch = self._bench.watch("first guess")
-        return guess_sessions(self._setting, self._server, self._most, self._bench.request.seed, folder, watch)
+        return guess(self._setting, self._server, self._most, self._bench.request.seed, folder, watch)
 
     def _probe(self, step: Run) -> tuple[ProbeRecord, Verdict]:
         """One run of the search, on disk and in the record."""
@@ -153,6 +154,7 @@ class _Search:
         self._bench.record.result = {
             "mscs": msgspec.to_builtins(result),
             "guess": guess,
+            "stopped": result.stop.words if result.stop else "",
             "limited_by": msgspec.to_builtins(self._limit(result)),
             "arithmetic": arithmetic(self._bench.profile, self._bench.policy, 300.0),
         }

@@ -131,14 +131,12 @@ class PacedRun:
         if t >= self._next_count:
             self._housekeeping(t)
         if not self.finished.done():
-            self._arm(t + t0)
+            self._arm(now)
 
-    def _arm(self, now: float) -> None:
+    def _arm(self, start: float) -> None:
+        """Set the timer at the end of a turn that began at `start`; at once when work was left over."""
         due = self._pacer.next_due + self._book.t0
-        if due <= now - self._quantum:
-            self._armed = now
-        else:
-            self._armed = min(max(due, now + self._quantum), now + HEARTBEAT)
+        self._armed = start if due <= start else min(max(due, start + self._quantum), start + HEARTBEAT)
         self._timer.arm(self._armed)
 
     def _send(self, t: float) -> float:

@@ -34,6 +34,8 @@ class Row(Struct, frozen=True):
     """In words: the reason of the first run that did not pass."""
 
 
+VISIBLE_GROWTH = 0.05e-3
+"""Growth in seconds per second that shows in the table."""
 HEADINGS = ("sessions", "runs", "missed", "p50", "p99", "growth", "lag p99", "kv", "verdict")
 
 
@@ -48,23 +50,19 @@ def rows(record: Record) -> list[Row]:
 def cells(row: Row) -> tuple[str, ...]:
     """The row in words, one cell per heading."""
     total = row.passed + row.failed
-    if row.passed and row.failed:
-        verdict = f"mixed: passed {row.passed} of {total}"
-    elif row.passed:
+    if row.passed:
         verdict = f"passed {row.passed} of {total}"
     elif row.failed:
         verdict = f"failed {row.failed} of {total}"
     else:
-        verdict = "undecided"
-    if row.why:
-        verdict += f" ({row.why})"
+        verdict = row.why or "undecided"
     return (
         str(row.sessions),
         str(row.runs),
         "-" if row.missed is None else percent(row.missed),
         "-" if row.p50 is None else seconds(row.p50),
         "-" if row.p99 is None else seconds(row.p99),
-        "none" if row.growth is None else f"{row.growth * 1e3:+.0f} ms/s",
+        "none" if row.growth is None else f"{row.growth * 1e3:+.1f} ms/s",
         "-" if row.lag_p99 is None else seconds(row.lag_p99),
         "-" if row.kv is None else percent(row.kv, 0),
         verdict,
@@ -92,7 +90,7 @@ def _row(sessions: int, probes: list[ProbeRecord]) -> Row:
     sound = [probe for probe in probes if probe.outcome in ("passed", "failed", "unresolved")] or probes
     verdicts: list[dict[str, Any]] = [probe.verdict for probe in sound]
     growths = [verdict["growth"]["slope"] for verdict in verdicts if verdict["growth"]["slope"]]
-    clear = [slope["value"] for slope in growths if slope["lower"] > 0]
+    clear = [slope["value"] for slope in growths if slope["lower"] > 0 and slope["value"] >= VISIBLE_GROWTH]
     reasons = [verdict["reasons"][0] for verdict in verdicts if verdict["reasons"]]
     return Row(
         sessions=sessions,

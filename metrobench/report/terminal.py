@@ -37,12 +37,15 @@ def heading(record: Record, span: float, fresh: bool) -> str:
 
 def capacity(record: Record) -> str:
     """The table of a search and its result."""
-    table = [HEADINGS, *(cells(row) for row in rows(record))]
-    widths = [max(len(line[column]) for line in table) for column in range(len(HEADINGS) - 1)]
+    table = rows(record)
+    words = [HEADINGS, *(cells(row) for row in table)]
+    widths = [max(len(line[column]) for line in words) for column in range(len(HEADINGS) - 1)]
     lines = [""]
-    for line in table:
+    for line, row in zip(words, [None, *table], strict=True):
         left = "  ".join(cell.rjust(width) for cell, width in zip(line[:-1], widths, strict=True))
-        lines += _hang(f"  {left}  ", line[-1])
+        lines.append(f"{left}  {line[-1]}")
+        if row is not None and row.why and row.failed:
+            lines.append(" " * (widths[0] + 2) + f"└ {row.why}")
     lines.append("")
     if record.result is not None:
         lines += _wrap(mscs_line(record))
@@ -55,8 +58,12 @@ def mscs_line(record: Record) -> str:
     """The answer: `MSCS [180, 198] sessions · limited by compute · 5 runs in 2 min 50 s`."""
     result: dict[str, Any] = record.result or {}
     mscs = result["mscs"]
-    if mscs["hi"] is None:
-        found = f"MSCS at least {mscs['lo']} sessions (nothing failed)" if mscs["lo"] else "MSCS not found"
+    if mscs["hi"] is None and mscs["stop"] == "nothing-failed":
+        found = f"MSCS at least {mscs['lo']} sessions (nothing failed)"
+    elif mscs["hi"] is None:
+        found = f"MSCS not found: {result['stopped']}"
+        if mscs["failed_once"] is not None:
+            found += f" (one run passed at {mscs['passed_once']}, one failed at {mscs['failed_once']})"
     else:
         found = f"MSCS [{mscs['lo']}, {mscs['hi']}] sessions"
     limit = result["limited_by"]["limit"]

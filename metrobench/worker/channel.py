@@ -28,6 +28,8 @@ class Failed(msgspec.Struct, tag=True, frozen=True):
 
     message: str
     hint: str = ""
+    usage: bool = False
+    """What was asked for is at fault, not the machine."""
 
 
 class Launch(msgspec.Struct, tag=True, frozen=True):

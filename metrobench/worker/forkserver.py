@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import gc
 import os
+import select
 import shutil
 import signal
 import socket
@@ -22,24 +23,50 @@ from typing import NoReturn
 from metrobench.worker import channel, osproc, preload
 
 
-class _Stop(BaseException):
-    """A signal asked the server to end."""
-
-
 class _Server:
-    def __init__(self, end: socket.socket, root: Path) -> None:
+    def __init__(self, end: socket.socket, parent: int, root: Path) -> None:
         self.end = end
+        self.parent = parent
         self.root = root
         self.folders: dict[int, Path] = {}
+        self.signals, wakeup = socket.socketpair()
+        self.signals.setblocking(False)
+        wakeup.setblocking(False)
+        self.wakeup = wakeup
+
+    def watch_signals(self) -> None:
+        """From now on signals only wake the server, so that none can cut its cleaning up short."""
+        for signum in (signal.SIGTERM, signal.SIGUSR1):
+            signal.signal(signum, lambda *_: None)
+        signal.set_wakeup_fd(self.wakeup.fileno(), warn_on_full_buffer=False)
+
+    def _told_to_stop(self) -> bool:
+        with contextlib.suppress(BlockingIOError):
+            if signal.SIGTERM in self.signals.recv(64):
+                return True
+        return os.getppid() != self.parent
 
     def serve(self) -> None:
-        """Answer until the parent closes the socket."""
-        while got := channel.receive(self.end, channel.ToServer, None):
+        """Answer until the parent closes the socket or dies, or SIGTERM comes."""
+        poller = select.poll()
+        poller.register(self.end, select.POLLIN)
+        poller.register(self.signals, select.POLLIN)
+        while True:
+            ready = {fd for fd, _ in poller.poll()}
+            if self.signals.fileno() in ready and self._told_to_stop():
+                return
+            if self.end.fileno() in ready and not self._answer():
+                return
+
+    def _answer(self) -> bool:
+        got = channel.receive(self.end, channel.ToServer, None)
+        if got is not None:
             message = got[0]
             if isinstance(message, channel.Launch):
                 self._launch(message.number, bytes(message.spec))
             elif isinstance(message, channel.Kill):
                 channel.send(self.end, self._kill(message.number, message.pid))
+        return got is not None
 
     def _launch(self, number: int, spec: bytes) -> None:
         folder = Path(tempfile.mkdtemp(prefix="worker-", dir=self.root))
@@ -48,7 +75,8 @@ class _Server:
         parent = os.getpid()
         pid = os.fork()
         if pid == 0:
-            _become_worker(spec, folder, theirs, telemetry, parent, (self.end, ours))
+            signal.set_wakeup_fd(-1)
+            _become_worker(spec, folder, theirs, telemetry, parent, (self.end, ours, self.signals, self.wakeup))
         theirs.close()
         self.folders[pid] = folder
         channel.send(self.end, channel.Forked(number, pid), (ours.fileno(), telemetry))
@@ -122,27 +150,30 @@ def _follow_parent(end: socket.socket):  # type: ignore[no-untyped-def]
     return follow
 
 
-def _stop(*_: object) -> None:
-    raise _Stop
+def _end_while_loading(parent: int, root: Path) -> None:
+    """Until vLLM is loaded there is nothing to clean up but the folder: SIGTERM or the parent's death end it at once."""
+
+    def end(signum: int, _: object) -> None:
+        if signum == signal.SIGTERM or os.getppid() != parent:
+            shutil.rmtree(root, ignore_errors=True)
+            os._exit(0)
+
+    signal.signal(signal.SIGTERM, end)
+    signal.signal(signal.SIGUSR1, end)
 
 
 def main(argv: list[str]) -> int:
     """Preload, report, serve, clean up."""
     fd, parent, root = int(argv[0]), int(argv[1]), Path(argv[2])
-
-    def parent_died(*_: object) -> None:
-        if os.getppid() != parent:
-            raise _Stop
-
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    signal.signal(signal.SIGTERM, _stop)
-    signal.signal(signal.SIGUSR1, parent_died)
+    _end_while_loading(parent, root)
     osproc.die_with_parent(signal.SIGUSR1, parent)
     osproc.adopt_orphans()
-    server = _Server(socket.socket(fileno=fd), root)
+    server = _Server(socket.socket(fileno=fd), parent, root)
+    started = time.monotonic()
+    outcome = preload.load()
+    server.watch_signals()
     try:
-        started = time.monotonic()
-        outcome = preload.load()
         if isinstance(outcome, channel.Failed):
             channel.send(server.end, outcome)
             return 1
@@ -151,11 +182,9 @@ def main(argv: list[str]) -> int:
         threads = sum(1 for _ in Path("/proc/self/task").iterdir())
         channel.send(server.end, channel.Preloaded(time.monotonic() - started, threads, outcome))
         server.serve()
-    except (_Stop, OSError):
-        return 0
+    except OSError:
+        return 1
     finally:
-        signal.signal(signal.SIGTERM, signal.SIG_IGN)
-        signal.signal(signal.SIGUSR1, signal.SIG_IGN)
         server.close()
     return 0
 

@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from metrobench.errors import MetrobenchError
+from metrobench.errors import MetrobenchError, UnreachableError, UsageError
 from metrobench.policy import KvPolicy
 from metrobench.worker import channel, cores, osproc
 from metrobench.worker.conversation import Shared
@@ -41,7 +41,7 @@ def run(spec: bytes, folder: Path, end: socket.socket, telemetry: int) -> int:
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_serve(wanted, folder, end, telemetry))
     except MetrobenchError as error:
-        channel.send(end, channel.Failed(error.message, error.hint))
+        channel.send(end, channel.Failed(error.message, error.hint, isinstance(error, UsageError)))
     return 1
 
 
@@ -70,7 +70,7 @@ async def _serve(spec: WorkerSpec, folder: Path, end: socket.socket, telemetry: 
     try:
         port = await gateway.start(spec.host, spec.port)
     except OSError as error:
-        raise MetrobenchError(f"cannot listen on {spec.host}:{spec.port}: {error.strerror or error}") from error
+        raise UnreachableError(f"cannot listen on {spec.host}:{spec.port}: {error.strerror or error}") from error
     gc.collect()
     gc.freeze()
     info = _info(spec, engine, policy, port)

@@ -20,12 +20,12 @@ from typing import Any
 
 import msgspec
 
-from metrobench.errors import UnreachableError
+from metrobench.errors import UnreachableError, UsageError
 from metrobench.worker import channel
 from metrobench.worker.spec import WorkerInfo, WorkerSpec, encode_spec
 
 PRELOAD_TIMEOUT = 300.0
-KILL_TIMEOUT = 30.0
+ANSWER_TIMEOUT = 30.0
 HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 """Large allocations ask for 2 MB pages: fewer faults while an engine starts and fills. Read at exec only."""
 
@@ -33,7 +33,8 @@ HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1"}
 class Worker:
     """A running worker. Made by `ForkServer.launch`; `kill` ends it and leaves nothing behind."""
 
-    def __init__(self, server: ForkServer, pid: int, end: socket.socket, telemetry: int) -> None:
+    def __init__(self, server: ForkServer, spec: WorkerSpec, pid: int, end: socket.socket, telemetry: int) -> None:
+        self.spec = spec
         self._server = server
         self._pid = pid
         self._end = end
@@ -93,7 +94,9 @@ class Worker:
             self.info = msgspec.json.decode(message.info, type=WorkerInfo)
             return
         if isinstance(message, channel.Failed):
-            raise UnreachableError(message.message, message.hint or self._server.see_log)
+            raise (UsageError if message.usage else UnreachableError)(
+                message.message, message.hint or self._server.see_log
+            )
         raise UnreachableError(f"the worker did not start: {self._how_it_ended()}", self._server.see_log)
 
     def kill(self) -> None:
@@ -121,7 +124,7 @@ class Worker:
         if self._pidfd >= 0 and not _ended(self._pidfd, 0):
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.killpg(self._pid, signal.SIGKILL)
-            _ended(self._pidfd, KILL_TIMEOUT)
+            _ended(self._pidfd, ANSWER_TIMEOUT)
 
 
 def _ended(pidfd: int, timeout: float) -> bool:
@@ -201,13 +204,16 @@ class ForkServer:
         self.preload_seconds, self.vllm_version = message.seconds, message.vllm_version
 
     def launch(self, spec: WorkerSpec, timeout: float = 120.0) -> Worker:
-        """A worker that serves. Raises UnreachableError when it does not start within `timeout` seconds."""
+        """A worker that serves.
+
+        Raises UnreachableError when it does not start within `timeout` seconds, UsageError when vLLM refuses the spec.
+        """
         started = time.monotonic()
         self._asked += 1
-        reply, fds = self._ask(channel.Launch(self._asked, msgspec.Raw(encode_spec(spec))), timeout)
+        reply, fds = self._ask(channel.Launch(self._asked, msgspec.Raw(encode_spec(spec))), ANSWER_TIMEOUT)
         if not isinstance(reply, channel.Forked) or len(fds) != 2:
             raise UnreachableError("the fork server did not fork a worker", self.see_log)
-        worker = Worker(self, reply.pid, socket.socket(fileno=fds[0]), fds[1])
+        worker = Worker(self, spec, reply.pid, socket.socket(fileno=fds[0]), fds[1])
         self._workers.append(worker)
         try:
             worker._wait_ready(timeout)
@@ -222,7 +228,7 @@ class ForkServer:
     def kill(self, pid: int) -> str:
         """Kill a worker by its pid; how its first process ended, in words. `Worker.kill` is what callers want."""
         self._asked += 1
-        reply, _ = self._ask(channel.Kill(self._asked, pid), KILL_TIMEOUT)
+        reply, _ = self._ask(channel.Kill(self._asked, pid), ANSWER_TIMEOUT)
         if isinstance(reply, channel.Killed):
             if reply.left:
                 raise UnreachableError(f"a killed worker left something behind: {reply.left}", self.see_log)
@@ -290,7 +296,7 @@ def _end_process(process: subprocess.Popen[bytes]) -> None:
     except subprocess.TimeoutExpired:
         process.terminate()
         try:
-            process.wait(KILL_TIMEOUT)
+            process.wait(ANSWER_TIMEOUT)
         except subprocess.TimeoutExpired:
             process.kill()
             process.wait()

@@ -1,0 +1,272 @@
+"""Workers start fresh, die loudly, and leave nothing behind."""
+
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from metrobench.errors import UnreachableError, UsageError
+from metrobench.measure.facts import TELEMETRY_FIELDS
+from metrobench.worker import osproc
+from metrobench.worker.launcher import ForkServer, Worker
+from tests.worker.conftest import Launch
+from tests.worker.talk import HANG, loud, quiet, talk
+
+pytestmark = pytest.mark.engine
+
+
+def wait_until(happened, what: str) -> None:  # type: ignore[no-untyped-def]
+    deadline = time.monotonic() + HANG
+    while not happened():
+        assert time.monotonic() < deadline, f"still waiting: {what}"
+        time.sleep(0.02)
+
+
+def shared_memory() -> set[str]:
+    return {path.name for path in Path("/dev/shm").iterdir()}
+
+
+def fds(pid: int | str) -> set[str]:
+    links = set()
+    for entry in Path(f"/proc/{pid}/fd").iterdir():
+        try:
+            links.add(str(entry.readlink()))
+        except OSError:
+            continue
+    return links
+
+
+def test_a_worker_serves_and_says_what_it_is(worker: Worker):
+    info = worker.info
+    assert info.stand_in
+    assert info.device == "cpu"
+    assert info.policy == "window:128"
+    assert info.block_size == 32
+    assert info.num_blocks == 8192 // 32 + 1
+    assert info.pool_tokens == 8192
+    assert info.max_model_len == 8192
+    assert info.start_seconds > 0
+    assert worker.url == f"ws://127.0.0.1:{info.port}/v1/realtime"
+    assert worker.alive()
+    assert worker.death() is None
+
+    async def play() -> None:
+        session = await talk(worker.url, fill=128)
+        own = session.created["session"]["metrobench"]
+        assert own["stand_in"] is True
+        assert own["engine"] == f"vllm {info.vllm_version}"
+        frames = await session.frames(loud(0.5) + quiet(0.5), 2)
+        assert [(frame["frame"], frame["tokens"], frame["speaking"]) for frame in frames] == [
+            (0, 1, False),
+            (1, 4, True),
+        ]
+        assert frames[1]["resident_tokens"] == 128
+        await session.socket.close()
+
+    asyncio.run(play())
+
+
+def test_telemetry_has_known_fields_and_grows(worker: Worker):
+    async def play() -> None:
+        session = await talk(worker.url)
+        await session.frames(loud(0.5), 1)
+        await asyncio.sleep(1.2)
+        await session.socket.close()
+
+    before = time.monotonic()
+    asyncio.run(play())
+    samples = worker.telemetry()
+    assert len(samples) >= 2
+    for sample in samples:
+        assert set(sample) <= set(TELEMETRY_FIELDS)
+        assert before - 60 < sample["t"] < time.monotonic()  # type: ignore[operator]
+    last = samples[-1]
+    assert last["engine_rss"] > 1e8  # type: ignore[operator]
+    assert last["front_cpu"] > 0  # type: ignore[operator]
+    assert last["resident_tokens"] == 6
+    assert last["backlog"] == 0
+    assert last["prefix_hits"] == 0
+    times = [sample["t"] for sample in samples]
+    assert times == sorted(times)
+    wait_until(lambda: worker.telemetry() != [], "a new sample")
+
+
+def test_ten_workers_in_a_row_leave_nothing(forkserver: ForkServer, launch: Launch):
+    process = forkserver._process
+    assert process is not None
+    launch().kill()
+    memory, ours, theirs = shared_memory(), fds("self"), fds(process.pid)
+    root = forkserver._root
+    assert root is not None
+    files = set(root.iterdir())
+    for _ in range(10):
+        worker = launch()
+        family = {worker.info.front_pid, worker.info.engine_pid}
+        assert family <= osproc.tree(worker.info.front_pid)
+        assert set(root.iterdir()) > files
+        worker.kill()
+        assert not worker.alive()
+        assert worker.death() is None
+        assert not family & osproc.process_table().keys()
+    assert osproc.tree(process.pid) == {process.pid}
+    assert set(root.iterdir()) == files
+    assert "worker-" not in Path("/proc/net/unix").read_text()
+    assert shared_memory() == memory
+    assert len(fds("self")) == len(ours)
+    assert len(fds(process.pid)) == len(theirs)
+    assert len(list(Path(f"/proc/{process.pid}/task").iterdir())) == 1
+
+
+def test_a_killed_engine_is_a_death_told_to_all(worker: Worker):
+    async def play() -> None:
+        sessions = [await talk(worker.url) for _ in range(3)]
+        os.kill(worker.info.engine_pid, signal.SIGKILL)
+        for session in sessions:
+            assert (await session.event("error"))["error"]["code"] == "engine_dead"
+            assert await session.close_code() == 1011
+
+    asyncio.run(play())
+    wait_until(lambda: not worker.alive(), "the death")
+    assert "killed by signal 9" in (worker.death() or "")
+
+
+def test_a_killed_gateway_is_a_death(worker: Worker):
+    os.kill(worker.info.front_pid, signal.SIGKILL)
+    wait_until(lambda: not worker.alive(), "the death")
+    assert worker.death() == "the gateway process was killed by SIGKILL"
+    wait_until(lambda: worker.info.engine_pid not in osproc.process_table(), "the engine's end")
+
+
+def test_an_unguarded_limit_kills_the_engine_and_the_guard_prevents_it(launch: Launch):
+    async def play(worker: Worker) -> str:
+        session, other = await talk(worker.url, fill=240), await talk(worker.url)
+        await session.audio(loud(2.0))
+        code = (await session.event("error"))["error"]["code"]
+        if code == "context_exhausted":
+            await other.frames(loud(0.5), 1)
+        return code  # type: ignore[no-any-return]
+
+    guarded = launch(vllm_args={"max_model_len": 256})
+    assert asyncio.run(play(guarded)) == "context_exhausted"
+    assert guarded.alive()
+    guarded.kill()
+    unguarded = launch(vllm_args={"max_model_len": 256}, guard_positions=False)
+    assert asyncio.run(play(unguarded)) in ("engine_dead", "engine_error")
+    wait_until(lambda: not unguarded.alive(), "the death")
+
+
+def test_blocks_in_use_are_what_the_ledgers_say_and_come_back(launch: Launch):
+    worker = launch(kv="unbounded")
+    block = worker.info.block_size
+
+    def blocks_of(samples: list[dict[str, float | None]]) -> int:
+        return round(samples[-1]["kv_usage"] * (worker.info.num_blocks - 1))  # type: ignore[operator]
+
+    def sampled() -> list[dict[str, float | None]]:
+        worker.telemetry()
+        samples: list[dict[str, float | None]] = []
+        while len(samples) < 2:
+            time.sleep(0.1)
+            samples += worker.telemetry()
+        return samples
+
+    async def play() -> None:
+        one, two = await talk(worker.url, fill=500), await talk(worker.url, fill=100)
+        last = [(await session.frames(loud(2.5) + quiet(1.0), 7))[-1] for session in (one, two)]
+        held = [frame["resident_tokens"] for frame in last]
+        assert held == [500 + 5 * 6 + 2 * 9, 100 + 5 * 6 + 2 * 9]
+        samples = await asyncio.to_thread(sampled)
+        assert samples[-1]["resident_tokens"] == sum(held)
+        assert samples[-1]["deferred"] == 2
+        assert blocks_of(samples) == sum(-(-tokens // block) for tokens in held)
+        await one.socket.close()
+        frame = (await two.frames(loud(0.5), 1))[0]
+        assert blocks_of(await asyncio.to_thread(sampled)) == -(-frame["resident_tokens"] // block)
+
+    asyncio.run(play())
+
+
+def test_a_port_that_is_taken_is_one_clear_error(launch: Launch, worker: Worker):
+    with pytest.raises(UnreachableError, match="cannot listen on"):
+        launch(port=worker.info.port)
+    assert worker.alive()
+
+
+def test_vllm_arguments_win_and_bad_ones_are_named(launch: Launch):
+    assert launch(vllm_args={"max_model_len": 512}).info.max_model_len == 512
+    with pytest.raises(UsageError, match="no_such_argument"):
+        launch(vllm_args={"no_such_argument": 1})
+    with pytest.raises(UsageError, match="plain JSON"):
+        launch(vllm_args={"max_model_len": object()})
+
+
+def test_a_worker_too_slow_to_start_is_given_up(forkserver: ForkServer, launch: Launch):
+    with pytest.raises(UnreachableError, match="not ready after"):
+        forkserver.launch(launch().spec, timeout=0.001)
+    assert forkserver._process is not None
+    assert launch().alive()
+
+
+CLI = """
+import json, sys, time
+from pathlib import Path
+from metrobench.policy import parse_policy
+from metrobench.profiles import load_profile
+from metrobench.worker.launcher import ForkServer
+from metrobench.worker.spec import WorkerSpec
+log = Path(sys.argv[1])
+server = ForkServer(log)
+server.start()
+profile = load_profile("smoke")
+worker = server.launch(WorkerSpec(profile, parse_policy("window:128", 32), 4, 4096, "standin", 1, None, None, log))
+pids = [server._process.pid, worker.info.front_pid, worker.info.engine_pid]
+print(json.dumps({"pids": pids, "root": str(server._root)}), flush=True)
+time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGTERM])
+def test_nothing_survives_its_parent(tmp_path: Path, signum: int):
+    memory = shared_memory()
+    parent = subprocess.Popen(
+        [sys.executable, "-c", CLI, str(tmp_path / "log")], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    try:
+        assert parent.stdout is not None
+        line = parent.stdout.readline()
+        told = json.loads(line)
+        pipes = {link for link in fds(parent.pid) if link.startswith("pipe:")}
+        assert pipes
+        for pid in told["pids"]:
+            assert not fds(pid) & pipes, "a process of ours holds the parent's output open"
+        parent.send_signal(signum)
+        parent.communicate(timeout=HANG)
+    finally:
+        parent.kill()
+    wait_until(lambda: not set(told["pids"]) & osproc.process_table().keys(), "the end of all processes")
+    wait_until(lambda: not Path(told["root"]).exists(), "the removal of the files")
+    assert shared_memory() <= memory
+
+
+def test_a_killed_fork_server_takes_its_workers_along(tmp_path: Path, launch: Launch):
+    spec = launch().spec
+    with ForkServer(tmp_path / "log") as server:
+        worker = server.launch(spec)
+        pids = {worker.info.front_pid, worker.info.engine_pid}
+        assert server._process is not None
+        server._process.kill()
+        wait_until(lambda: not pids & osproc.process_table().keys(), "the end of its workers")
+        assert not worker.alive()
+        assert "gateway process" in (worker.death() or "")
+        with pytest.raises(UnreachableError):
+            server.launch(spec)
+        root = server._root
+        worker.kill()
+    assert root is not None
+    assert not root.exists()
