@@ -1,7 +1,7 @@
 """How well the load process keeps its schedule, measured at an independent server on another core.
 
 `python benchmarks/pacing.py [--sessions 200,1000] [--seconds 15]` runs the real load process against the server of
-benchmarks/sink.py. The load process gets nice -10 where that is allowed, so that other work on the machine does not count.
+benchmarks/sink.py. The load process gets nice -10 where that is allowed: other work on the machine shall not count.
 For every chunk: error = arrival at the sink - scheduled time (same machine, same clock, transport included);
 and the relative error e_k = (t_k - t_0) - (A_k - A_0), arrival against audio received since the first chunk.
 Targets: 200 sessions p99 <= 1 ms, 1,000 sessions p99 <= 5 ms, load process <= 200 MB at 200 sessions.
@@ -23,9 +23,9 @@ import numpy as np
 import numpy.typing as npt
 
 from metrobench.corpus.manifest import default_clips
-from metrobench.load.lags import lag_quantile
 from metrobench.load.process import LoadProcess
 from metrobench.load.spec import LoadEvent, LoadSpec
+from metrobench.measure.client import histogram_quantile
 from metrobench.measure.facts import RunFacts
 from metrobench.schedule import Schedule
 from metrobench.units import CHUNK
@@ -107,7 +107,7 @@ def _figures(
         "rel p50": np.median(relative) * 1e3,
         "rel p99": np.quantile(magnitude, 0.99) * 1e3,
         "rel max": magnitude.max() * 1e3,
-        "own p99": (lag_quantile(facts.lag_counts, 0.99) or 0.0) * 1e3,
+        "own p99": (histogram_quantile(facts.lag_counts, 0.99) or 0.0) * 1e3,
         "stalls/s": len(facts.stalls) / facts.t_stop,
         "reply p50": float(np.nanmedian(answered)) * 1e3,
         "cpu %": 100.0 * (last.cpu - first.cpu) / (last.t - first.t),

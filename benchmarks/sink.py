@@ -67,7 +67,7 @@ async def serve(unit_chunks: int, nap: float, out: Path, scheduler: str) -> None
         rest()
     sinks: list[Sink] = []
 
-    def listener(request: Any) -> Sink:
+    def listener(_request: Any) -> Sink:
         sinks.append(Sink(unit_chunks))
         return sinks[-1]
 

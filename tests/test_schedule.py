@@ -63,7 +63,7 @@ def test_ring_gives_every_session_its_own_due_times(sessions: int, budget: float
     ring = make_ring(schedule)
     assert sorted(ring.order) == list(range(sessions))
     assert list(ring.offsets) == sorted(ring.offsets)
-    assert 0.0 <= ring.offsets[0] and ring.offsets[-1] < CHUNK + 1e-9
+    assert ring.offsets[0] >= 0.0 and ring.offsets[-1] < CHUNK + 1e-9
     for slot in (0, sessions // 2, sessions - 1):
         due = (ring.starts[slot] + 9 + 1) * CHUNK + ring.offsets[slot]
         assert due == pytest.approx(schedule.chunk_due(ring.order[slot], 9))

@@ -82,6 +82,11 @@ class Endpoint(Protocol):
         """The meaning of one incoming message; never raises on a strange one (OTHER or ERROR instead)."""
         ...
 
+    def mismatch(self, greeting: bytes) -> str:
+        """Why the frames that the server describes in its OPENED message are not this endpoint's; empty when they are,
+        or when it does not say."""
+        ...
+
     def closing(self) -> list[bytes]:
         """Messages that end a session politely, before the close handshake."""
         ...

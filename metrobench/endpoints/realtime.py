@@ -137,6 +137,17 @@ class RealtimeEndpoint:
             return Observation(Kind.ERROR, code=NOT_UNDERSTOOD, message=str(error))
         return _OTHER
 
+    def mismatch(self, greeting: bytes) -> str:
+        """Compares the unit and the first frame's length with `session.created`."""
+        info = session_info(greeting)
+        for said, ours, what in (
+            (info.unit_ms if info else None, self.unit, "a frame"),
+            (info.first_ready_ms if info else None, self.first_ready, "the first frame"),
+        ):
+            if said is not None and abs(said - ours * 1000.0) > 0.5:
+                return f"the endpoint says that {what} is {said:g} ms of audio, not {ours * 1000.0:g} ms"
+        return ""
+
     def closing(self) -> list[bytes]:
         """`session.close`."""
         return [b'{"type":"session.close"}']

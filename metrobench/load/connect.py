@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import socket
 import ssl
@@ -15,6 +16,7 @@ from metrobench.load.conn import Conn
 PARALLEL = 64
 """Handshakes under way at a time."""
 
+_REFUSED = f"[Errno {errno.ECONNREFUSED}]"
 _READ_BUFFER = 4096
 _MAX_MESSAGE = 64 * 1024 * 1024
 
@@ -67,12 +69,13 @@ def explain(error: Exception, timeout: float) -> str:
         return f"not a WebSocket endpoint: {error.args[0] if error.args else 'strange handshake'}"
     if isinstance(error, socket.gaierror):
         return f"the host name cannot be resolved ({error.strerror})"
-    if isinstance(error, ConnectionRefusedError):
+    # a name with several addresses: the event loop puts all their errors into one text
+    if isinstance(error, ConnectionRefusedError) or _REFUSED in str(error):
         return "connection refused"
     if isinstance(error, ssl.SSLCertVerificationError):
-        return f"TLS: the certificate is not valid ({error.verify_message})"
+        return f"TLS: the certificate is not valid ({getattr(error, 'verify_message', error)})"
     if isinstance(error, ssl.SSLError):
-        return f"TLS failed ({error.reason or error.strerror})"
+        return f"TLS failed ({getattr(error, 'reason', None) or error})"
     if isinstance(error, ConnectionError):
         return "the server closed the connection during the WebSocket handshake"
     if isinstance(error, OSError):

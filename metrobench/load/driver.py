@@ -65,9 +65,13 @@ class Driver:
         self._run: PacedRun | SaturateRun | None = None
 
     async def run(self) -> None:
-        """Connect, fill, stream, say goodbye. Raises UnreachableError when no session can be opened."""
+        """Connect, fill, stream, say goodbye.
+
+        Raises UnreachableError when no session can be opened, UsageError when the endpoint's frames are not ours.
+        """
         loop = asyncio.get_running_loop()
         loop.add_reader(self._link.fd, self._command)
+        self._watch_parent(os.getppid())
         self._link.tell(LoadEvent("ready"))
         await self._open_sessions()
         # no garbage collection may stop the loop during the run
@@ -91,7 +95,12 @@ class Driver:
         timeout = spec.fill_timeout if spec.fill_tokens else spec.connect_timeout
         await accept_all(conns, spec.fill_tokens, timeout)
         ticker.cancel()
-        self._link.tell(self._filling("filled"))
+        greeting = next((conn.greeting for conn in conns if conn.greeting), b"")
+        if wrong := self._endpoint.mismatch(greeting):
+            raise UsageError(wrong, "choose the model profile that fits the endpoint")
+        event = self._filling("filled")
+        event.greeting = greeting.decode("utf-8", "replace")
+        self._link.tell(event)
 
     def _filling(self, kind: str) -> LoadEvent:
         refused = [conn.facts.reason for conn in self._conns if conn.over]
@@ -108,6 +117,12 @@ class Driver:
         if spec.mode == "saturate":
             return SaturateRun(spec, self._book, self._conns, self._streams, tell)
         return PacedRun(spec, self._schedule, self._book, self._conns, self._streams, tell)
+
+    def _watch_parent(self, parent: int) -> None:
+        """A copy of the parent's socket in some other process would hide its death."""
+        if os.getppid() != parent:
+            os._exit(1)
+        asyncio.get_running_loop().call_later(1.0, self._watch_parent, parent)
 
     def _command(self) -> None:
         commands = self._link.commands()
@@ -152,6 +167,14 @@ def allow_files(sessions: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 
+def use_cores(cores: frozenset[int]) -> None:
+    """Run on these cores only. Raises UsageError when none of them may be used."""
+    allowed = cores & os.sched_getaffinity(0)
+    if not allowed:
+        raise UsageError(f"none of the cores {sorted(cores)} may be used by the load process")
+    os.sched_setaffinity(0, allowed)
+
+
 def main() -> int:
     """Read the spec, run it, report. Errors go to the parent as a `failed` event, unexpected ones to stderr as well."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
@@ -163,8 +186,8 @@ def main() -> int:
     failure: LoadEvent | None = None
     try:
         spec = msgspec.json.decode(line, type=LoadSpec, dec_hook=lambda kind, value: kind(value))
-        if spec.cores:
-            os.sched_setaffinity(0, spec.cores)
+        if spec.cores is not None:
+            use_cores(spec.cores)
         allow_files(spec.sessions)
         driver = Driver(spec, link)
         with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:

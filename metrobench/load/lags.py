@@ -6,7 +6,6 @@ import math
 from collections.abc import Callable
 
 import numpy as np
-import numpy.typing as npt
 
 from metrobench.measure.facts import LAG_EDGES
 
@@ -27,15 +26,6 @@ def bin_of(lag: float) -> int:
     if lag < FINE:
         return int(lag * FINE_RATE) if lag > 0.0 else 0
     return min(BINS - 1, _FINE_BINS + int(math.log10(lag / FINE) * _DECADE_BINS))
-
-
-def lag_quantile(counts: npt.NDArray[np.int64], q: float) -> float | None:
-    """Upper edge of the bin in which the q quantile of the histogram lies, seconds; None when it is empty."""
-    total = int(counts.sum())
-    if total == 0:
-        return None
-    place = int(np.searchsorted(np.cumsum(counts), math.ceil(q * total)))
-    return float(LAG_EDGES[min(place, BINS - 1) + 1])
 
 
 class StallWatch:

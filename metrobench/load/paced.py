@@ -11,10 +11,11 @@ from time import monotonic
 
 from metrobench.load.conn import Book, Conn
 from metrobench.load.count import OnlineCount
-from metrobench.load.lags import FINE, FINE_RATE, StallWatch, bin_of, lag_quantile
+from metrobench.load.lags import FINE, FINE_RATE, StallWatch, bin_of
 from metrobench.load.pacer import Pacer
 from metrobench.load.spec import GRACE, LoadEvent, LoadSpec
 from metrobench.load.timer import DeadlineTimer
+from metrobench.measure.client import histogram_quantile
 from metrobench.schedule import Schedule, last_chunk, make_ring
 
 QUANTUM = 0.0005
@@ -109,7 +110,7 @@ class PacedRun:
             ambiguous=count.ambiguous,
             p50=_at(latencies, 0.50),
             p99=_at(latencies, 0.99),
-            lag_p99=lag_quantile(book.spool.lag_counts(), 0.99),
+            lag_p99=histogram_quantile(book.spool.lag_counts(), 0.99),
             cpu=cpu_seconds(),
             rss=resident_bytes(),
             frames=self._frames,

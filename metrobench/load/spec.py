@@ -152,6 +152,8 @@ class LoadEvent(msgspec.Struct, omit_defaults=True):
     """saturated: median seconds from a frame's last chunk to its complete answer."""
     errors: int = 0
     """Error messages of the server so far that ended no session; `message` is the last one."""
+    greeting: str = ""
+    """filled: the first message of the server to one of the sessions, as it came."""
     message: str = ""
     hint: str = ""
     cause: str = ""

@@ -121,7 +121,7 @@ def judge(facts: RunFacts, plan: Plan, steal: float | None = None, gpu_busy: boo
         outcome=outcome,
         reasons=reasons,
         sentences=(),
-        warnings=_warnings(facts, table, misses, client, steal),
+        warnings=_warnings(facts, table, misses, client, steal, outcome),
         sessions=plan.sessions,
         budget=plan.budget,
         unit=plan.unit,
@@ -212,14 +212,15 @@ def _void(
 
 
 def _warnings(
-    facts: RunFacts, table: FrameTable, misses: Misses, client: Client, steal: float | None
+    facts: RunFacts, table: FrameTable, misses: Misses, client: Client, steal: float | None, outcome: Outcome
 ) -> tuple[Warn, ...]:
     plan = table.plan
     fresh = any(not row.refused and not row.filled_tokens for row in facts.sessions if row.session < plan.sessions)
     found = {
         Warn.SHORT_RUN: plan.span + TOLERANCE < min_span(plan.budget, plan.tail_share, plan.sessions),
         Warn.FRESH_SESSIONS: fresh,
-        Warn.CUT_TOO_SHORT: _still_settling(table),
+        # a run that fails by growth settles never: only elsewhere the start is the likelier cause
+        Warn.CUT_TOO_SHORT: outcome in (Outcome.PASSED, Outcome.UNRESOLVED) and _still_settling(table),
         Warn.HOLLOW: misses.hollow > 0,
         Warn.AMBIGUOUS: misses.ambiguous > 0,
         Warn.SILENT_DROPS: misses.dropped > 0,

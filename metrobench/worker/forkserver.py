@@ -120,7 +120,8 @@ def _become_worker(
     """In the forked child: its own session, its own temporary folder, then the worker until it dies."""
     code = 1
     try:
-        osproc.die_with_parent(signal.SIGKILL, parent)
+        if not osproc.die_with_parent(signal.SIGKILL, parent):
+            os._exit(1)
         os.setsid()
         for signum in (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1):
             signal.signal(signum, signal.SIG_DFL)
@@ -151,7 +152,7 @@ def _follow_parent(end: socket.socket):  # type: ignore[no-untyped-def]
 
 
 def _end_while_loading(parent: int, root: Path) -> None:
-    """Until vLLM is loaded there is nothing to clean up but the folder: SIGTERM or the parent's death end it at once."""
+    """Until vLLM is loaded there is only the folder to clean up: SIGTERM or the parent's death end it at once."""
 
     def end(signum: int, _: object) -> None:
         if signum == signal.SIGTERM or os.getppid() != parent:
@@ -167,7 +168,9 @@ def main(argv: list[str]) -> int:
     fd, parent, root = int(argv[0]), int(argv[1]), Path(argv[2])
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     _end_while_loading(parent, root)
-    osproc.die_with_parent(signal.SIGUSR1, parent)
+    if not osproc.die_with_parent(signal.SIGUSR1, parent):
+        shutil.rmtree(root, ignore_errors=True)
+        return 1
     osproc.adopt_orphans()
     server = _Server(socket.socket(fileno=fd), parent, root)
     started = time.monotonic()

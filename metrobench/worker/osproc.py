@@ -15,16 +15,15 @@ _PR_SET_CHILD_SUBREAPER = 36
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
-def die_with_parent(signum: int, parent: int) -> None:
-    """Ask the kernel for `signum` when the parent's thread ends; exit at once if `parent` is gone already."""
+def die_with_parent(signum: int, parent: int) -> bool:
+    """Ask the kernel for `signum` when the parent's thread ends. False: `parent` is gone already."""
     _prctl(_PR_SET_PDEATHSIG, signum)
-    if os.getppid() != parent:
-        os._exit(1)
+    return os.getppid() == parent
 
 
-def adopt_orphans() -> None:
+def adopt_orphans(adopt: bool = True) -> None:
     """Descendants whose own parent dies become children of this process, so that it can reap them."""
-    _prctl(_PR_SET_CHILD_SUBREAPER, 1)
+    _prctl(_PR_SET_CHILD_SUBREAPER, int(adopt))
 
 
 def _prctl(option: int, value: int) -> None:
@@ -47,13 +46,14 @@ def process_table() -> dict[int, tuple[int, int, str]]:
 def tree(root: int) -> set[int]:
     """`root`, its descendants, and everything in the session it leads."""
     table = process_table()
-    found = {root} | {pid for pid, (_, session, _) in table.items() if session == root}
-    grown = True
-    while grown:
-        more = {pid for pid, (parent, _, _) in table.items() if parent in found} - found
-        found |= more
-        grown = bool(more)
-    return {pid for pid in found if pid in table}
+    return _grown({pid for pid, (_, session, _) in table.items() if session == root} | ({root} & table.keys()), table)
+
+
+def _grown(found: set[int], table: dict[int, tuple[int, int, str]]) -> set[int]:
+    """`found` and all descendants."""
+    while more := {pid for pid, (parent, _, _) in table.items() if parent in found} - found:
+        found = found | more
+    return found
 
 
 def kill_tree(root: int, timeout: float = 10.0) -> int | None:
@@ -61,23 +61,25 @@ def kill_tree(root: int, timeout: float = 10.0) -> int | None:
 
     Raises TimeoutError when something is still there after `timeout` seconds (a process in uninterruptible sleep).
     """
-    status = None
+    status, signalled = None, set[int]()
+    waiting = {root}
     deadline = time.monotonic() + timeout
-    while True:
-        members = tree(root)
-        for pid in members:
+    while waiting:
+        waiting = _grown(waiting, process_table()) | tree(root)
+        for pid in waiting - signalled:
             with contextlib.suppress(ProcessLookupError, PermissionError):
                 os.kill(pid, signal.SIGKILL)
-        for pid in members:
+        signalled |= waiting
+        for pid in waiting:
             with contextlib.suppress(ChildProcessError):
                 reaped, code = os.waitpid(pid, os.WNOHANG)
                 if reaped == root:
                     status = code
-        if not tree(root):
-            return status
-        if time.monotonic() > deadline:
+        waiting &= process_table().keys()
+        if waiting and time.monotonic() > deadline:
             raise TimeoutError(f"process group {root} is still there after {timeout:g} s")
-        time.sleep(0.002)
+        time.sleep(0.002 if waiting else 0)
+    return status
 
 
 def describe_status(status: int) -> str:

@@ -48,7 +48,7 @@ def test_sessions_are_as_likely_to_talk_at_the_start_as_later() -> None:
 @given(st.integers(0, 2**32), st.integers(0, 1000))
 def test_clips_are_played_whole_and_followed_by_a_pause(seed: int, session: int) -> None:
     chunks = take(4000, session, seed)
-    starts = {first: count for first, count in CLIPS}
+    starts = dict(CLIPS)
     place = 1
     while place < len(chunks):
         if chunks[place - 1] == SILENCE and chunks[place] != SILENCE:

@@ -145,6 +145,22 @@ def test_session_info() -> None:
 
 
 @pytest.mark.parametrize(
+    ("own", "words"),
+    [
+        ({"unit_ms": 1000.0, "first_ready_ms": 1000.0}, ""),
+        ({}, ""),
+        (None, ""),
+        ({"unit_ms": 500.0}, "a frame is 500 ms of audio, not 1000 ms"),
+        ({"unit_ms": 1000.0, "first_ready_ms": 1080.0}, "the first frame is 1080 ms of audio, not 1000 ms"),
+    ],
+)
+def test_frames_of_another_length_are_noticed(endpoint: Endpoint, own: dict[str, float] | None, words: str) -> None:
+    greeting = json.dumps({"type": "session.created", "session": {"metrobench": own}}).encode()
+    assert words in endpoint.mismatch(greeting)
+    assert bool(words) == bool(endpoint.mismatch(greeting))
+
+
+@pytest.mark.parametrize(
     "payload",
     [
         b"",
@@ -170,6 +186,8 @@ def test_decode_never_raises(payload: bytes) -> None:
     RealtimeEndpoint(URL, unit=1.0, first_ready=1.0).decode(payload)
 
 
-@given(st.recursive(st.none() | st.booleans() | st.floats() | st.text(), lambda inner: st.dictionaries(st.text(), inner)))
+@given(
+    st.recursive(st.none() | st.booleans() | st.floats() | st.text(), lambda inner: st.dictionaries(st.text(), inner))
+)
 def test_decode_never_raises_on_json(value: object) -> None:
     RealtimeEndpoint(URL, unit=1.0, first_ready=1.0).decode(json.dumps({"type": "error", "error": value}).encode())

@@ -1,0 +1,54 @@
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from metrobench.load.lags import BINS, StallWatch, bin_of
+from metrobench.measure.facts import LAG_EDGES
+
+
+@given(st.floats(-1.0, 1000.0))
+def test_bin_holds_the_lag(lag: float) -> None:
+    place = bin_of(lag)
+    clipped = min(max(lag, 0.0), LAG_EDGES[-1])
+    assert 0 <= place < BINS
+    assert LAG_EDGES[place] * (1 - 1e-9) - 1e-12 <= clipped <= LAG_EDGES[place + 1] * (1 + 1e-9) + 1e-12
+
+
+def watch() -> tuple[StallWatch, list[tuple[float, float]]]:
+    stalls: list[tuple[float, float]] = []
+    return StallWatch(0.0, lambda start, end: stalls.append((start, end))), stalls
+
+
+def test_punctual_wake_ups_are_no_stall() -> None:
+    watcher, stalls = watch()
+    for tick in range(1, 100):
+        watcher.turn(tick * 0.001 + 0.0009, tick * 0.001)
+    watcher.close(0.2)
+    assert stalls == []
+
+
+def test_stall_lasts_from_the_last_turn_to_the_next_punctual_one() -> None:
+    watcher, stalls = watch()
+    watcher.turn(0.001, 0.001)
+    watcher.turn(0.052, 0.002)
+    assert watcher.stalled and stalls == []
+    watcher.turn(0.053, 0.053)
+    assert stalls == [(0.001, 0.053)] and not watcher.stalled
+
+
+def test_stalls_in_a_row_are_one() -> None:
+    watcher, stalls = watch()
+    watcher.turn(0.010, 0.001)
+    watcher.turn(0.030, 0.011)
+    watcher.turn(0.031, 0.031)
+    assert stalls == [(0.0, 0.031)]
+
+
+def test_open_stall_ends_with_the_watch() -> None:
+    watcher, stalls = watch()
+    watcher.turn(0.5, 0.1)
+    watcher.close(0.6)
+    watcher.close(0.7)
+    assert stalls == [(0.0, pytest.approx(0.6))]

@@ -1,0 +1,141 @@
+"""Run by test_ledger.py in a process of its own: real sessions on an EngineCore whose scheduler can be looked into.
+
+Prints one JSON line per answered frame: the session's ledger beside the scheduler's count of computed tokens.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import dataclasses
+import json
+import random
+import sys
+import tempfile
+import time
+from collections.abc import AsyncGenerator, AsyncIterator
+from pathlib import Path
+
+from metrobench.policy import parse_policy
+from metrobench.profiles import load_profile
+from metrobench.worker import preload
+from metrobench.worker.engine import Chunk, EngineStats, Output, engine_arguments
+from metrobench.worker.sessions import FrameDone, Session, SessionRules
+from metrobench.worker.spec import STANDIN, WorkerSpec
+
+
+class CoreEngine:
+    """A sessions.Engine over an EngineCore in this process."""
+
+    def __init__(self, spec: WorkerSpec, folder: Path) -> None:
+        from vllm.engine.arg_utils import EngineArgs
+        from vllm.v1.engine.core import EngineCore
+        from vllm.v1.executor import Executor
+
+        config = EngineArgs(**engine_arguments(spec, folder)).create_engine_config()
+        self.core = EngineCore(config, Executor.get_class(config), log_stats=False)
+        self.stats = EngineStats()
+        self.vocab = spec.profile.stand_in.vocab
+        self.outputs: dict[str, asyncio.Queue[Output]] = {}
+
+    async def stream(self, request: str, chunks: AsyncGenerator[Chunk, None]) -> AsyncIterator[Output]:
+        queue = self.outputs[request] = asyncio.Queue()
+
+        async def read() -> None:
+            async for chunk in chunks:
+                self._add(request, chunk)
+
+        reader = asyncio.create_task(read())
+        try:
+            while True:
+                yield await queue.get()
+        finally:
+            reader.cancel()
+
+    def _add(self, request: str, chunk: Chunk) -> None:
+        from vllm import SamplingParams
+        from vllm.v1.engine import EngineCoreRequest
+
+        params = SamplingParams(max_tokens=chunk.decode, ignore_eos=True, detokenize=False, temperature=0.0)
+        message = EngineCoreRequest(
+            request_id=request,
+            prompt_token_ids=chunk.tokens,
+            mm_features=None,
+            sampling_params=params,
+            pooling_params=None,
+            arrival_time=time.time(),
+            lora_request=None,
+            cache_salt=None,
+            data_parallel_rank=None,
+            resumable=True,
+        )
+        self.core.add_request(*self.core.preprocess_add_request(message))
+
+    async def run(self) -> None:
+        while True:
+            for outputs in self.core.step()[0].values():
+                for output in outputs.outputs:
+                    finished = output.finish_reason is not None
+                    self.outputs[output.request_id].put_nowait(Output(output.new_token_ids, finished))
+            await asyncio.sleep(0)
+
+    def computed(self, request: str) -> int:
+        return int(self.core.scheduler.requests[request].num_computed_tokens)
+
+
+class Reporter:
+    """Prints what each frame left behind."""
+
+    def __init__(self, engine: CoreEngine) -> None:
+        self.engine = engine
+        self.session: Session
+        self.frames = 0
+
+    def speaks(self, frame: int, user_speaks: bool) -> bool:
+        return not user_speaks
+
+    def first_token(self, frame: int, tokens: list[int], speaking: bool) -> None:
+        pass
+
+    def frame_done(self, done: FrameDone) -> None:
+        self.frames += 1
+        self.report(len(done.tokens))
+
+    def filled(self, tokens: int) -> None:
+        self.report(1)
+
+    def report(self, sampled: int) -> None:
+        name = f"session-{self.session.number}"
+        row = {"session": name, "ledger": self.session.total, "engine": self.engine.computed(name), "sampled": sampled}
+        print("LEDGER", json.dumps(row), flush=True)
+
+    def failed(self, code: str, message: str) -> None:
+        print("LEDGER", json.dumps({"failed": code, "message": message}), flush=True)
+
+
+async def main(policy: str) -> None:
+    assert isinstance(preload.load(), str)
+    profile = load_profile("smoke")
+    spec = WorkerSpec(profile, parse_policy(policy, 32), 8, 8192, STANDIN, 1, None, None, Path("/dev/null"))
+    rules = SessionRules(1, 4, 8192, 0, True, 1)
+    with tempfile.TemporaryDirectory() as folder:
+        engine = CoreEngine(spec, Path(folder))
+        running = asyncio.create_task(engine.run())
+        reporters = [Reporter(engine) for _ in range(4)]
+        draw = random.Random(5)
+        for number, reporter in enumerate(reporters, 1):
+            reporter.session = Session(engine, number, dataclasses.replace(rules), reporter)
+            if number % 2:
+                reporter.session.fill(100 * number)
+            for _ in range(12):
+                reporter.session.push(
+                    [draw.randrange(16, 2048) for _ in range(draw.randint(1, 40))], draw.random() < 0.5
+                )
+        while any(reporter.frames < 12 for reporter in reporters) and not running.done():
+            await asyncio.sleep(0.01)
+        running.cancel()
+        for reporter in reporters:
+            reporter.session.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1]))
