@@ -33,8 +33,9 @@ class Rows(NamedTuple):
 
 def pieces(query_start: Ints, ends: Ints, align: int) -> Ints:
     """[R] rows each request is cut into; a request without queries (padding) stays one row."""
-    first = ends - np.diff(query_start)
-    return np.maximum((np.maximum(ends, 1) - 1) // align - first // align + 1, 1)
+    first = ends - (query_start[1:] - query_start[:-1])
+    counts: Ints = np.maximum((ends - 1) // align - first // align + 1, 1)
+    return counts
 
 
 def split(query_start: Ints, ends: Ints, align: int) -> Rows:
@@ -42,25 +43,28 @@ def split(query_start: Ints, ends: Ints, align: int) -> Rows:
 
     query_start: [R + 1] first query of each request. ends: [R] absolute length of each request, its queries included.
     """
-    first = ends - np.diff(query_start)
-    counts = pieces(query_start, ends, align)
-    total = int(counts.sum())
+    first = ends - (query_start[1:] - query_start[:-1])
+    group = first // align
+    counts = np.maximum((ends - 1) // align - group + 1, 1)
+    total = int(counts.sum(dtype=np.int32))
+    numbers = np.arange(total, dtype=np.int32)
     if total == len(counts):
-        return Rows(np.arange(total, dtype=np.int32), query_start, first, ends)
-    request = np.repeat(np.arange(len(counts), dtype=np.int32), counts)
-    before = np.cumsum(counts) - counts
-    group = (first // align - before)[request] + np.arange(total, dtype=np.int32)
-    low = np.maximum(first[request], group * align)
-    high = np.minimum(ends[request], (group + 1) * align)
-    starts = np.zeros(total + 1, np.int32)
-    np.cumsum(high - low, out=starts[1:])
-    return Rows(request, starts, low.astype(np.int32), high.astype(np.int32))
+        return Rows(numbers, query_start, first, ends)
+    request = np.repeat(numbers[: len(counts)], counts)
+    before = counts.cumsum(dtype=np.int32) - counts
+    low = ((group - before).take(request) + numbers) * align
+    high = np.minimum(ends.take(request), low + align)
+    np.maximum(low, first.take(request), out=low)
+    starts = np.empty(total + 1, np.int32)
+    np.add(low, (query_start[:-1] - first).take(request), out=starts[:-1])
+    starts[-1] = query_start[-1]
+    return Rows(request, starts, low, high)
 
 
 def left_out(window: Window, first: Ints, block: int) -> Ints:
     """[V] blocks left out between the sinks and the window, of rows whose first query is at `first`."""
-    start: Ints = np.maximum(window.start(first), 0) // block
-    return np.maximum(start - window.sink_blocks(block), 0)
+    omitted: Ints = np.maximum(window.start(first) // block - window.sink_blocks(block), 0)
+    return omitted
 
 
 class Compactor:
@@ -79,14 +83,12 @@ class Compactor:
 
         table: [R, any] block ids of each request. Columns past a row's length hold ids that no kernel reads.
         """
-        count = len(rows.request)
+        count, width, sinks = len(rows.request), table.shape[1], self.window.sink_blocks(self.block)
         omitted = left_out(self.window, rows.first, self.block)
         lengths, compact, index = self.lengths[:count], self.table[:count], self._index[:count]
         np.subtract(rows.end, omitted * self.block, out=lengths)
-        base = rows.request.astype(np.int64) * table.shape[1]
-        sinks = min(self.window.sink_blocks(self.block), table.shape[1])
+        base = rows.request * np.int64(width)
         np.add(base[:, None], self._columns[:sinks], out=index[:, :sinks])
         np.add((base + omitted)[:, None], self._columns[sinks:], out=index[:, sinks:])
-        np.minimum(index, (base + table.shape[1] - 1)[:, None], out=index)
-        np.take(table.reshape(-1), index, out=compact, mode="clip")
+        table.reshape(-1).take(index, out=compact, mode="clip")
         return lengths, compact

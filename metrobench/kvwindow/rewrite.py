@@ -51,14 +51,15 @@ class Rewriter:
         return batch.replace(**changes)
 
     def _on_host(self, compactor: Compactor, batch: Any) -> dict[str, Any]:
-        starts, ends = batch.query_start_loc.numpy(), batch.seq_lens.numpy()
-        rows = split(starts, ends, self.window.align)
-        lengths, table = compactor(rows, batch.block_table_tensor.numpy())
-        out = {"seq_lens": torch.from_numpy(lengths), "block_table_tensor": torch.from_numpy(table)}
+        rows = split(batch.query_start_loc.numpy(), batch.seq_lens.numpy(), self.window.align)
+        lengths, table = map(torch.from_numpy, compactor(rows, batch.block_table_tensor.numpy()))
+        out: dict[str, Any] = {"seq_lens": lengths, "block_table_tensor": table}
         if len(rows.request) != batch.num_reqs:
-            start = torch.from_numpy(rows.query_start)
-            out |= self._split(len(rows.request), batch) | {"query_start_loc": start, "query_start_loc_cpu": start}
-        return out | (compat.host_lengths(out["seq_lens"]) if self.host else {})
+            out.update(self._split(len(rows.request), batch))
+            out["query_start_loc"] = out["query_start_loc_cpu"] = torch.from_numpy(rows.query_start)
+        if self.host:
+            out.update(compat.host_lengths(lengths))
+        return out
 
     def _on_device(self, batch: Any) -> dict[str, Any]:
         if batch.max_query_len == 1:

@@ -109,7 +109,7 @@ class Engine:
         from vllm.v1.engine import EngineCoreRequest
 
         self.answers.setdefault(name, []).append(Answer())
-        params = SamplingParams(temperature=0.0, max_tokens=max_tokens, ignore_eos=True, logprobs=logprobs)
+        params = SamplingParams(temperature=0.0, max_tokens=max_tokens, ignore_eos=True, logprobs=5)
         self._add(
             EngineCoreRequest(
                 request_id=name,
