@@ -39,7 +39,7 @@ class Launcher:
     def __call__(self, batch: Any, rows: int, cut: bool) -> dict[str, Any]:
         """The device fields of the compact metadata: views of the buffers, overwritten by the next call.
 
-        rows: rows of the batch. cut: whether a request has more than one.
+        rows: rows of the batch. cut: whether a request may have more than one query.
         """
         self._run(batch.query_start_loc, batch.seq_lens, batch.block_table_tensor, batch.num_reqs, rows, cut)
         out = {"seq_lens": self._length[:rows], "block_table_tensor": self._table[:rows]}

@@ -69,7 +69,7 @@ class Rewriter:
             starts, ends = batch.query_start_loc_cpu.numpy(), batch.seq_lens_cpu_upper_bound.numpy()
             rows = split(starts, ends, self.window.align) if self.host else None
             count = len(rows.request) if rows else int(pieces(starts, ends, self.window.align).sum())
-            out = self._launch(batch, count, cut=count != batch.num_reqs)
+            out = self._launch(batch, count, cut=True)
             if count != batch.num_reqs:
                 out |= self._split(count, batch)
                 # Only the count is known here. A builder that wants more fails instead of reading stale starts.

@@ -5,7 +5,8 @@ Two ends, both told to the client as an answer without tokens, finish reason `le
 * CONTEXT_FULL: a session's next chunk does not fit in max_model_len. Stock vLLM checks a chunk's own length only; the
   worker then writes past its token table and the engine dies, and every session with it.
 * POOL_FULL: nothing runs, and a session that was given a chunk cannot get a block, because sessions between two chunks
-  hold them all. Stock vLLM never takes blocks from those and steps on empty for ever.
+  hold them all. Stock vLLM never takes blocks from those and steps on empty for ever. (A session that waits for its
+  first block goes on waiting.)
 
 What the client sends to an ended session is answered the same way until it closes it; the session's blocks are free.
 Usable without the window: the stock engine has the same two faults.
@@ -112,11 +113,15 @@ class GuardScheduler(Scheduler):
         return len(update.prompt_token_ids or ()) <= room
 
     def _starved(self) -> Request | None:
-        """The newest session that has a chunk and blocks but cannot get another block."""
+        """The newest session that has begun, has a chunk, and cannot get the blocks for it."""
         waiting = [
             request
             for request in self.requests.values()
-            if request.resumable and request.status == RequestStatus.WAITING and request.num_computed_tokens > 0
+            if request.resumable
+            and (
+                request.status == RequestStatus.PREEMPTED
+                or (request.status == RequestStatus.WAITING and request.num_computed_tokens)
+            )
         ]
         return max(waiting, key=lambda request: request.arrival_time, default=None)
 

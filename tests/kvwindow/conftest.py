@@ -33,10 +33,11 @@ def vllm() -> None:
     import vllm.v1.executor.uniproc_executor
     import vllm.v1.worker.cpu_worker  # noqa: F401
     from vllm import ModelRegistry
-    from vllm.model_executor.models import llama, qwen2, qwen3, qwen3_moe
+    from vllm.model_executor.models import bloom, llama, qwen2, qwen3, qwen3_moe
 
     # A class that is registered is inspected here and not in a new process that would import vLLM again.
     for module, name in (
+        (bloom, "BloomForCausalLM"),
         (llama, "LlamaForCausalLM"),
         (qwen2, "Qwen2ForCausalLM"),
         (qwen3, "Qwen3ForCausalLM"),

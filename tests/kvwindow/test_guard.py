@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from pathlib import Path
 from typing import Any
 
@@ -115,8 +116,8 @@ def test_queued_chunks_of_an_ended_session_are_all_answered(models: Path) -> Non
 
 
 def crowded(path: str, guarded: bool) -> dict[str, Any]:
-    """Six sessions grow, each between two chunks most of the time, in a pool that holds five of them."""
-    one = engine(path, True, num_gpu_blocks_override=5 * 5 + 1, **(GUARDED if guarded else {}))
+    """Six sessions grow, each between two chunks most of the time, in a pool that holds four of them."""
+    one = engine(path, True, num_gpu_blocks_override=4 * 4 + 2, **(GUARDED if guarded else {}))
     free = one.free_blocks
     names = [f"s{i}" for i in range(6)]
     for number in range(11):
@@ -138,7 +139,7 @@ def test_a_full_pool_costs_one_session_and_not_all(models: Path) -> None:
     ended = [answer for answer in last if answer.stop_reason]
     assert 1 <= len(ended) <= 2
     assert {answer.stop_reason for answer in ended} == {"kv_pool_exhausted"}
-    assert all(answer.tokens == [] for answer in ended)
+    assert all(len(answer.tokens) < 3 for answer in ended)
     whole = [answers for answers in facts["answers"].values() if not answers[-1].stop_reason]
     assert all(len(answers) == 11 and all(len(answer.tokens) == 3 for answer in answers) for answers in whole)
     assert facts["lost"] == 0
@@ -167,7 +168,7 @@ def front_end(path: str) -> dict[str, Any]:
         request.sampling_params.output_kind = RequestOutputKind.DELTA
         request.sampling_params.detokenize = False
         request.sampling_params.logprobs = None
-        processor.add_request(request, None, None, 0, queue)
+        processor.add_request(copy.deepcopy(request), None, None, 0, queue)  # its own copy, as in another process
         add(request)
 
     read: list[tuple[int, str | None, Any]] = []
