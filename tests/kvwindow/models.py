@@ -8,6 +8,8 @@ from typing import Any
 from metrobench.kvwindow import Window
 
 VOCABULARY = 256
+TEXT = 240
+"""Token ids below this are text in every model."""
 
 _SHAPE: dict[str, Any] = {
     "vocab_size": VOCABULARY,
@@ -50,10 +52,35 @@ def _build(family: str) -> Any:
     if family == "qwen3_moe":
         experts = {"num_experts": 4, "num_experts_per_tok": 2, "moe_intermediate_size": 64, "decoder_sparse_step": 1}
         return hf.Qwen3MoeForCausalLM(hf.Qwen3MoeConfig(**_SHAPE | experts | {"norm_topk_prob": True}))
+    if family == "qwen2_vl":
+        rope = {"rope_type": "default", "rope_theta": 10000.0, "mrope_section": [4, 6, 6]}
+        text = {key: value for key, value in _SHAPE.items() if key != "head_dim"}
+        vision = {"depth": 1, "embed_dim": 32, "hidden_size": 128, "num_heads": 2, "mlp_ratio": 2, "patch_size": 14}
+        marks = {"image_token_id": 250, "video_token_id": 251, "vision_start_token_id": 252, "vision_end_token_id": 253}
+        config = hf.Qwen2VLConfig(
+            text_config=text | {"hidden_size": 128, "rope_parameters": rope}, vision_config=vision, **marks
+        )
+        return hf.Qwen2VLForConditionalGeneration(config)
     if family == "bloom":
         shape = {"vocab_size": VOCABULARY, "hidden_size": 64, "n_layer": 1, "n_head": 2}
         return hf.BloomForCausalLM(hf.BloomConfig(**shape))
     raise ValueError(family)
+
+
+def register_qwen2_vl() -> None:
+    """Make vLLM's Qwen2-VL importable without torchvision: its module names it at import, text does not use it."""
+    import importlib.machinery
+    import sys
+    import types
+
+    for name in ("torchvision", "torchvision.transforms", "torchvision.transforms.v2"):
+        module = sys.modules[name] = types.ModuleType(name)
+        module.__path__, module.__spec__ = [], importlib.machinery.ModuleSpec(name, None)
+    sys.modules["torchvision.transforms.v2"].functional = None  # type: ignore[attr-defined]
+    from vllm import ModelRegistry
+    from vllm.model_executor.models.qwen2_vl import Qwen2VLForConditionalGeneration
+
+    ModelRegistry.register_model("Qwen2VLForConditionalGeneration", Qwen2VLForConditionalGeneration)
 
 
 def log_probabilities(model: Any, tokens: list[int], window: Window | None) -> Any:
@@ -64,8 +91,9 @@ def log_probabilities(model: Any, tokens: list[int], window: Window | None) -> A
     query, key = position[:, None], position[None]
     visible = window.visible(query, key) if window else key <= query
     hidden = torch.zeros(visible.shape).masked_fill(~visible, torch.finfo(torch.float32).min)
+    positions = position.expand(3, 1, -1) if model.config.model_type == "qwen2_vl" else position[None]
     with torch.no_grad():
-        output = model(torch.tensor([tokens]), attention_mask=hidden[None, None], position_ids=position[None])
+        output = model(torch.tensor([tokens]), attention_mask=hidden[None, None], position_ids=positions)
     return output.logits[0].log_softmax(-1)
 
 
@@ -74,4 +102,5 @@ def reference(path: str) -> Any:
     import torch
     import transformers as hf
 
-    return hf.AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32, attn_implementation="eager").eval()
+    family = hf.Qwen2VLForConditionalGeneration if path.endswith("qwen2_vl") else hf.AutoModelForCausalLM
+    return family.from_pretrained(path, dtype=torch.float32, attn_implementation="eager").eval()

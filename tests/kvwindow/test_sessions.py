@@ -32,9 +32,9 @@ def talk(path: str, rounds: int, poison: bool, options: dict[str, Any]) -> tuple
     free = engine.free_blocks
     if poison:
         with poisoned(engine):
-            turns = converse(engine, {"a": 1, "b": 2, "c": 3}, rounds, SIZES, zoo.VOCABULARY)
+            turns = converse(engine, {"a": 1, "b": 2, "c": 3}, rounds, SIZES, zoo.TEXT)
     else:
-        turns = converse(engine, {"a": 1, "b": 2, "c": 3}, rounds, SIZES, zoo.VOCABULARY)
+        turns = converse(engine, {"a": 1, "b": 2, "c": 3}, rounds, SIZES, zoo.TEXT)
     facts = {"held": [engine.held(name) for name in turns], "mask": engine.manager.kv_cache_spec.mask}
     for name in turns:
         engine.close(name)
@@ -73,6 +73,17 @@ def check(turns: dict[str, list[Turn]], facts: dict[str, Any], model: Any, windo
 def test_answers_are_those_of_the_mask(family: str, models: Path) -> None:
     path = zoo.make(family, models)
     turns, facts = forked(talk, path, 10, True, {}, env={"KVWINDOW": "128+64"})
+    check(turns, facts, zoo.reference(path), parse("128+64").on(32))
+
+
+def talk_mrope(path: str) -> tuple[dict[str, list[Turn]], dict[str, Any]]:
+    zoo.register_qwen2_vl()
+    return talk(path, 10, True, {"limit_mm_per_prompt": {"image": 0, "video": 0}})
+
+
+def test_multimodal_rotary_positions(models: Path) -> None:
+    path = zoo.make("qwen2_vl", models)
+    turns, facts = forked(talk_mrope, path, env={"KVWINDOW": "128+64"})
     check(turns, facts, zoo.reference(path), parse("128+64").on(32))
 
 
