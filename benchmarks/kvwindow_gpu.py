@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import json
 import math
 import os
@@ -49,7 +50,7 @@ def instrument() -> None:
     if os.environ.get("KVWINDOW"):
         _time_rewrites(Path(path + ".rewrite"))
         if os.environ.get("BENCH_POISON"):
-            _poison()
+            _poison(Path(path + ".poison"))
 
 
 def _time_steps(path: Path) -> None:
@@ -58,7 +59,7 @@ def _time_steps(path: Path) -> None:
 
     last: dict[str, Any] = {}
     schedule, step = Scheduler.schedule, EngineCore.step
-    lines: list[str] = []
+    file = path.open("a", buffering=1)
 
     def timed_schedule(self: Any, *args: Any, **kw: Any) -> Any:
         last["out"] = out = schedule(self, *args, **kw)
@@ -72,11 +73,8 @@ def _time_steps(path: Path) -> None:
         if out is not None and out.total_num_scheduled_tokens:
             counts = out.num_scheduled_tokens.values()
             longest = max(counts)
-            lines.append(f"{time.time():.4f} {took * 1e3:.4f} {out.total_num_scheduled_tokens} {len(counts)} {longest}")
-            if len(lines) >= 20:
-                with path.open("a") as file:
-                    file.write("\n".join(lines) + "\n")
-                lines.clear()
+            total = out.total_num_scheduled_tokens
+            file.write(f"{time.time():.4f} {took * 1e3:.4f} {total} {len(counts)} {longest}\n")
         return result
 
     Scheduler.schedule, EngineCore.step = timed_schedule, timed_step
@@ -111,16 +109,22 @@ def _time_rewrites(path: Path) -> None:
     Rewriter.__call__ = timed  # type: ignore[method-assign]
 
 
-def _poison() -> None:
-    """NaN in the whole cache before the first real step and in each block when it is freed."""
+def _poison(path: Path) -> None:
+    """NaN in the whole cache before the first real step and in each block when it is freed.
+
+    Scheduler and worker must share a process. On a CPU a block is zeroed when it is handed out: that kernel multiplies
+    unwritten places of a held block by 0.
+    """
     import torch
     from vllm.v1.core.block_pool import BlockPool
 
     from metrobench.kvwindow import backends
 
     freed: list[int] = []
-    state = {"ready": False, "filled": False}
+    handed: list[int] = []
+    filled: list[bool] = []
     free_blocks, get_new_blocks, builder = BlockPool.free_blocks, BlockPool.get_new_blocks, backends._builder
+    on_gpu = torch.cuda.is_available()
 
     def free(self: Any, blocks: Any) -> None:
         blocks = list(blocks)
@@ -128,23 +132,31 @@ def _poison() -> None:
         freed.extend(block.block_id for block in blocks if not block.is_null and block.ref_cnt == 0)
 
     def new(self: Any, number: int) -> Any:
-        state["ready"] = True
-        return get_new_blocks(self, number)
+        blocks = get_new_blocks(self, number)
+        handed.extend(block.block_id for block in blocks)
+        return blocks
+
+    def fill(caches: list[Any]) -> None:
+        for cache in caches:
+            if not filled:
+                cache.fill_(float("nan"))
+            elif freed:
+                cache[torch.tensor(freed, dtype=torch.long, device=cache.device)] = float("nan")
+            if not on_gpu:
+                cache[torch.tensor(handed, dtype=torch.long)] = 0.0
+        with path.open("a") as file:
+            file.write(f"{len(freed) if filled else 'all'}\n")
+        filled.append(True)
+        freed.clear()
+        handed.clear()
 
     def poisoned(base: Any, backend: str) -> Any:
         class Poisoned(builder(base, backend)):  # type: ignore[misc]
             def build(self, *args: Any, **kw: Any) -> Any:
-                capturing = torch.cuda.is_available() and torch.cuda.is_current_stream_capturing()
-                if state["ready"] and not capturing:
+                capturing = on_gpu and torch.cuda.is_current_stream_capturing()
+                if (handed or freed) and not capturing:
                     layers = self.vllm_config.compilation_config.static_forward_context
-                    ids, freed[:] = list(freed), []
-                    for name in self.layer_names:
-                        cache = layers[name].kv_cache
-                        if not state["filled"]:
-                            cache.fill_(float("nan"))
-                        elif ids:
-                            cache[torch.tensor(ids, device=cache.device)] = float("nan")
-                    state["filled"] = True
+                    fill([layers[name].kv_cache for name in self.layer_names])
                 return super().build(*args, **kw)
 
         return Poisoned
@@ -162,7 +174,7 @@ CORRECTNESS: dict[str, dict[str, Any]] = {
     "fa-fp16-align64": {"window": "128+64,align=64"},
     "fa-fp16-no-sinks": {"window": "128+0"},
     "fa-fp16-v1-runner": {"v2": 0, "mode": 3, "graphs": "FULL_AND_PIECEWISE"},
-    "fa-fp16-stock": {"window": "", "poison": False},
+    "fa-fp16-stock": {"window": "", "poison": False, "blocks": 1400},
     "fa-fp16-many": {"sessions": 48, "rounds": 6, "blocks": 1400},
     "triton-fp32-eager": {"dtype": "float32", "backend": "TRITON_ATTN"},
     "triton-fp32-piecewise": {
@@ -603,6 +615,8 @@ def environment_of(job: dict[str, Any]) -> dict[str, str]:
     }  # fmt: skip
     if job.get("poison"):
         out["BENCH_POISON"] = "1"
+    if job.get("cpu"):
+        out |= {"VLLM_ENABLE_V1_MULTIPROCESSING": "0", "VLLM_CPU_KVCACHE_SPACE": "1"}  # the worker inside the engine
     if job.get("v2") is not None:
         out["VLLM_USE_V2_MODEL_RUNNER"] = str(job["v2"])
     return out
@@ -610,10 +624,8 @@ def environment_of(job: dict[str, Any]) -> dict[str, str]:
 
 def kill(process: subprocess.Popen[str]) -> None:
     """End a job's whole process group."""
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass
     process.wait()
 
 
@@ -621,6 +633,7 @@ def run_correctness(arguments: argparse.Namespace, out: Path, deadline: float) -
     """Every correctness job, a few at a time."""
     names = [name for name in CORRECTNESS if not arguments.only or name in arguments.only.split(",")]
     waiting = [(name, DEFAULTS | CORRECTNESS[name] | {"cpu": arguments.cpu}) for name in names]
+    job_of = dict(waiting)
     running: dict[str, tuple[Any, float, Path]] = {}
     results: dict[str, Any] = {}
     while (waiting or running) and time.time() < deadline:
@@ -645,6 +658,10 @@ def run_correctness(arguments: argparse.Namespace, out: Path, deadline: float) -
             del running[name]
             failed = {"right": False, "error": "late" if late else "died"}
             results[name] = json.loads(answer.read_text()) if answer.exists() else failed
+            poison = out / f"{name}.steps.poison"
+            results[name]["steps_with_nan_written"] = len(poison.read_text().split()) if poison.exists() else 0
+            if job_of[name]["poison"] and not results[name]["steps_with_nan_written"]:
+                results[name]["right"] = False
             results[name]["took_s"] = round(time.time() - begin, 1)
             print(name, json.dumps(results[name]), flush=True)
             (out / "correctness.json").write_text(json.dumps(results, indent=1))

@@ -7,6 +7,7 @@ between host and device and nothing waits.
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import numpy as np
@@ -48,7 +49,9 @@ class Rewriter:
             changes.update(self._on_host(self._compactor, batch))
         else:
             changes.update(self._on_device(batch))
-        return batch.replace(**changes)
+        compact = copy.copy(batch)  # half the time of dataclasses.replace
+        compact.__dict__.update(changes)
+        return compact
 
     def _on_host(self, compactor: Compactor, batch: Any) -> dict[str, Any]:
         rows = split(batch.query_start_loc.numpy(), batch.seq_lens.numpy(), self.window.align)
