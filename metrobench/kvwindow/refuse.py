@@ -28,7 +28,7 @@ def _config_faults(config: Any) -> Iterable[tuple[bool, str]]:
         ("disable_hybrid_kv_cache_manager turns windowed layers back into full attention"),
     )
     yield (
-        bool(getattr(parallel, "enable_dbo", False) or getattr(parallel, "ubatch_size", 0)),
+        bool(getattr(parallel, "enable_dbo", False) or getattr(parallel, "ubatch_size", 0) > 1),
         ("dual batch overlap cuts a batch after its metadata was made"),
     )
     yield bool(cache.kv_sharing_fast_prefill), "kv_sharing_fast_prefill changes the batch after its metadata was made"
