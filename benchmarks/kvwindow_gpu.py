@@ -688,7 +688,7 @@ def run_load(arguments: argparse.Namespace, out: Path, deadline: float) -> None:
         per_session = (WINDOW + SINKS) // 16 + 8
         base["blocks"] = stages[-1] * per_session + 2048 // 16 + 1
         window = f"{WINDOW}+{SINKS}" + (f",align={arguments.align}" if arguments.align else "")
-        grown = base | {"blocks": int(base["blocks"] * 1.6)}
+        grown = base | {"blocks": int(base["blocks"] * 1.9)}
         groups = {
             f"{shape}-pair": {"stock": base, "plugin": base | {"window": window}},
             f"{shape}-unbounded": {"unbounded": grown | {"turns": 1}},
@@ -734,7 +734,7 @@ def main() -> None:
     parser.add_argument("command", choices=["correctness", "load"])
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seconds", type=float, default=560.0, help="deadline of the whole command")
-    parser.add_argument("--job-seconds", type=float, default=300.0, help="deadline of one job")
+    parser.add_argument("--job-seconds", type=float, default=330.0, help="deadline of one job")
     parser.add_argument("--only", default="", help="names of jobs")
     parser.add_argument("--parallel", type=int, default=4, help="correctness jobs at a time")
     parser.add_argument("--shapes", default="qwen3-8b,qwen3-30b-a3b")

@@ -79,6 +79,20 @@ def test_the_neighbour_of_an_ended_session_is_not_disturbed(models: Path) -> Non
     assert [answer.tokens for answer in facts["answers"]["short"]] == alone
 
 
+@pytest.mark.parametrize(("asynchronous", "name"), [(False, "GuardScheduler"), (True, "AsyncGuardScheduler")])
+def test_one_name_serves_both_ways_of_scheduling(asynchronous: bool, name: str, vllm: None) -> None:
+    from types import SimpleNamespace
+
+    from vllm.v1.core.sched.async_scheduler import AsyncScheduler
+
+    from metrobench.kvwindow.scheduler import GuardScheduler
+
+    config = SimpleNamespace(scheduler_config=SimpleNamespace(async_scheduling=asynchronous))
+    made = GuardScheduler.__new__(GuardScheduler, vllm_config=config)
+    assert type(made).__name__ == name
+    assert isinstance(made, AsyncScheduler) == asynchronous
+
+
 def alone_short(path: str) -> list[list[int]]:
     one = engine(path, True, **GUARDED)
     for number in range(0, 16, 4):

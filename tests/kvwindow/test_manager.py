@@ -10,6 +10,8 @@ import pytest
 
 from metrobench.kvwindow import Window
 
+pytestmark = pytest.mark.engine
+
 BLOCK = 16
 IN_FLIGHT = 128
 REQUESTS = 4
