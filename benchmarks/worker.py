@@ -30,7 +30,7 @@ from metrobench.worker.conversation import Conversation, Shared
 from metrobench.worker.cores import layout
 from metrobench.worker.engine import Chunk, EngineStats, Output
 from metrobench.worker.features import Extractor
-from metrobench.worker.launcher import ForkServer, Worker
+from metrobench.worker.launcher import MALLOC, ForkServer, Worker
 from metrobench.worker.sessions import SessionRules
 from metrobench.worker.spec import STANDIN, WorkerSpec
 
@@ -105,7 +105,7 @@ async def gateway_cost(profile: Profile, seconds: int = 200) -> dict[str, float]
     extractor = Extractor(timing.sample_rate, samples, timing.tokens_in, NoEngine.vocab)
     rules = SessionRules(timing.tokens_out_listening, timing.tokens_out_speaking, 10**9, 1024, True, 1)
     shared = Shared(profile.name, "none", True, "none", timing.unit_ms, timing.sample_rate, extractor, rules)
-    talk = Conversation(NoEngine(), 1, shared, lambda message: None, lambda code, why: None)
+    talk = Conversation(NoEngine(), 1, shared, lambda _: None, lambda *_: None)
     form = {"type": "audio/pcm", "rate": timing.sample_rate}
     talk.receive(json.dumps({"type": "session.update", "session": {"audio": {"input": {"format": form}}}}).encode())
     message = append(0.02).encode()
@@ -173,6 +173,10 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=10)
     parser.add_argument("--sessions", type=int, default=64)
     given = parser.parse_args()
+    if os.environ.get("GLIBC_TUNABLES") != MALLOC["GLIBC_TUNABLES"]:
+        os.execve(
+            sys.executable, [sys.executable, *sys.argv], os.environ | MALLOC
+        )  # memory as in the gateway's process
     figures = measure(given.model, given.runs, given.sessions)
     figures["cores"] = len(os.sched_getaffinity(0))
     json.dump(figures, sys.stdout, indent=2)

@@ -4,7 +4,7 @@ runs of doubling size against somebody's endpoint."""
 from __future__ import annotations
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from metrobench.load.process import LoadProcess
@@ -75,31 +75,51 @@ def _answered_share(facts: RunFacts, plan: Plan) -> float:
 
 
 def guess_sessions(setting: Setting, server: Server, most: int, seed: int, folder: Path, watch: Watch) -> int | None:
-    """About how many sessions the server sustains, at most `most`; None where a closed loop tells nothing.
+    """About how many sessions a fresh worker sustains, at most `most`; None where a closed loop tells nothing.
 
-    The time of one cycle over n sessions is close to a + b n, so two sizes give the n whose cycle lasts one frame.
+    With n sessions always in flight the worker is in the state that N = B X(n) paced sessions bring it to (Little's
+    law; X: frames a second). At the edge the slowest frames take B, so two sizes give the n at which they would.
     """
     first = min(FIRST_SESSIONS, most)
     with server.fresh(most, folder / "server.log") as running:
         small = _cycle(setting, server, running.url, first, SECONDS[0], seed, folder / "small", watch)
         if small is None or watch.interrupted():
             return None
-        lower = setting.budget / small * first
-        second = round(min(most, max(2 * first, 0.5 * lower)))
+        second = max(2, min(most, max(2 * first, round(0.5 * first * setting.budget / small.tail))))
         large = _cycle(setting, server, running.url, second, SECONDS[1], seed, folder / "large", watch)
-    if large is None or second <= first:
-        return max(1, min(most, round(lower)))
-    per_session = (large - small) / (second - first)
-    start = small - per_session * first
-    if per_session <= 0:
-        return max(1, min(most, round(setting.budget / large * second)))
-    return max(1, min(most, round((setting.budget - start) / per_session)))
+    if large is None:
+        return None
+    return max(1, min(most, edge(small, large, setting.budget)))
+
+
+@dataclass(frozen=True, slots=True)
+class Cycle:
+    """A closed loop."""
+
+    sessions: int
+    """n: sessions always in flight."""
+    mean: float
+    """Mean seconds from a frame's last chunk to its complete answer."""
+    tail: float
+    """Its 99 % quantile."""
+
+
+def edge(small: Cycle, large: Cycle, budget: float) -> int:
+    """Sessions at which the tail of paced frames takes `budget` seconds, with mean and tail linear in n."""
+    apart = large.sessions - small.sessions
+    if apart <= 0 or large.tail <= small.tail:
+        return round(large.sessions * budget / large.mean)
+    inside = small.sessions + apart * (budget - small.tail) / (large.tail - small.tail)
+    mean = small.mean + (large.mean - small.mean) / apart * (inside - small.sessions)
+    if inside < 1.0 or mean <= 0.0:
+        return round(small.sessions * budget / max(small.tail, budget))
+    return round(inside * budget / mean)
 
 
 def _cycle(
     setting: Setting, server: Server, url: str, sessions: int, length: float, seed: int, folder: Path, watch: Watch
-) -> float | None:
-    """Seconds in which each of `sessions` sessions is served one frame, or None when none was."""
+) -> Cycle | None:
+    """A closed loop over `sessions` sessions; None when no frame was served."""
     plan = setting.plan(sessions)
     fill = setting.policy.full_tokens if server.can_fill else 0
     paced = load_spec(setting, server, url, plan, seed, fill, folder)
@@ -112,7 +132,9 @@ def _cycle(
                 continue
             watch.show(event, None)
             if event.kind == "saturated":
-                return event.seconds * sessions / event.frames if event.frames else None
+                if event.cycle_mean is None or event.cycle_p99 is None:
+                    return None
+                return Cycle(sessions, event.cycle_mean, event.cycle_p99)
             if event.kind in ("failed", "died"):
                 raise event.error()
             if event.kind == "stopped":

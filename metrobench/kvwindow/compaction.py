@@ -31,11 +31,12 @@ class Rows(NamedTuple):
     """[V] absolute position after the row's last query."""
 
 
-def pieces(query_start: Ints, ends: Ints, align: int) -> Ints:
-    """[R] rows each request is cut into; a request without queries (padding) stays one row."""
+def count_rows(query_start: Ints, ends: Ints, align: int) -> int:
+    """Rows that `split` makes of a batch; a request without queries (padding) stays one row."""
     first = ends - (query_start[1:] - query_start[:-1])
-    counts: Ints = np.maximum((ends - 1) // align - first // align + 1, 1)
-    return counts
+    more = (ends - 1) // align - first // align
+    np.maximum(more, 0, out=more)
+    return len(ends) + int(np.add.reduce(more))
 
 
 def split(query_start: Ints, ends: Ints, align: int) -> Rows:

@@ -8,8 +8,13 @@ from __future__ import annotations
 
 from vllm.triton_utils import tl, triton
 
+POINTERS = ["query_start", "ends", "table", "rows_start", "rows_length", "rows_table"]
 
-@triton.jit(do_not_specialize=["num_requests", "table_stride", "table_columns"])
+
+# One binary for every batch: launch.py compiles once and launches that.
+@triton.jit(
+    do_not_specialize=["num_requests", "table_stride", "table_columns"], do_not_specialize_on_alignment=POINTERS
+)
 def compact_kernel(
     query_start,  # [R + 1] int32
     ends,  # [R] int32, absolute lengths

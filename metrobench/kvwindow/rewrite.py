@@ -7,14 +7,13 @@ between host and device and nothing waits.
 
 from __future__ import annotations
 
-import copy
 from typing import Any
 
 import numpy as np
 import torch
 
 from metrobench.kvwindow import compat
-from metrobench.kvwindow.compaction import Compactor, Rows, left_out, pieces, split
+from metrobench.kvwindow.compaction import Compactor, Rows, count_rows, left_out, split
 from metrobench.kvwindow.mask import Window
 
 
@@ -49,8 +48,8 @@ class Rewriter:
             changes.update(self._on_host(self._compactor, batch))
         else:
             changes.update(self._on_device(batch))
-        compact = copy.copy(batch)  # half the time of dataclasses.replace
-        compact.__dict__.update(changes)
+        compact = object.__new__(type(batch))  # a tenth of the time of dataclasses.replace
+        compact.__dict__ = batch.__dict__ | changes
         return compact
 
     def _on_host(self, compactor: Compactor, batch: Any) -> dict[str, Any]:
@@ -71,7 +70,7 @@ class Rewriter:
         else:
             starts, ends = batch.query_start_loc_cpu.numpy(), batch.seq_lens_cpu_upper_bound.numpy()
             rows = split(starts, ends, self.window.align) if self.host else None
-            count = len(rows.request) if rows else int(pieces(starts, ends, self.window.align).sum())
+            count = len(rows.request) if rows else count_rows(starts, ends, self.window.align)
             out = self._launch(batch, count, cut=True)
             if count != batch.num_reqs:
                 out |= self._split(count, batch)

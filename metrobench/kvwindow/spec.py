@@ -76,7 +76,7 @@ class SinkWindowManager(SlidingWindowManager):
             )
         self._mask = mask
 
-    def get_num_skipped_tokens(self, num_computed_tokens: int) -> int:  # noqa: ARG002
+    def get_num_skipped_tokens(self, num_computed_tokens: int) -> int:
         """0: admission counts every block; `remove_skipped_blocks` frees."""
         return 0
 

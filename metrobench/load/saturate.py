@@ -64,6 +64,8 @@ class SaturateRun:
                 frames=len(cycles),
                 seconds=t,
                 cycle_p50=cycles[len(cycles) // 2] if cycles else None,
+                cycle_mean=sum(cycles) / len(cycles) if cycles else None,
+                cycle_p99=cycles[len(cycles) * 99 // 100] if cycles else None,
                 closed=sum(conn.over for conn in self._conns),
                 cpu=cpu_seconds(),
                 rss=resident_bytes(),

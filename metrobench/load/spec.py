@@ -150,6 +150,10 @@ class LoadEvent(msgspec.Struct, omit_defaults=True):
     """saturated: length of the span."""
     cycle_p50: float | None = None
     """saturated: median seconds from a frame's last chunk to its complete answer."""
+    cycle_mean: float | None = None
+    """saturated: mean of the same."""
+    cycle_p99: float | None = None
+    """saturated: its 99 % quantile."""
     errors: int = 0
     """Error messages of the server so far that ended no session; `message` is the last one."""
     greeting: str = ""

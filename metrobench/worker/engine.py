@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import asyncio
+import importlib.util
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -94,7 +96,7 @@ class VllmEngine:
             detokenize=False,
             output_kind=RequestOutputKind.DELTA,
             temperature=0.0,
-            skip_clone=True,
+            **({"skip_clone": True} if "skip_clone" in SamplingParams.__struct_fields__ else {}),
         )
         arguments = engine_arguments(spec, folder)
         try:
@@ -109,7 +111,12 @@ class VllmEngine:
         self.num_blocks = int(config.cache_config.num_gpu_blocks)
         self.max_model_len = int(config.model_config.max_model_len)
         self.vocab = int(config.model_config.get_vocab_size())
-        self.window = int(config.cache_config.sliding_window or 0)
+        self.policy = effective_policy(spec.policy, self.block_size)
+        window = int(config.cache_config.sliding_window or 0)
+        if window != self.policy.window:
+            raise UsageError(
+                f"--kv {self.policy}: this model does not take that window (the engine has {window or 'none'})"
+            )
 
     def _stat_logger(self) -> Callable[..., Any]:
         from vllm.v1.metrics.loggers import StatLoggerBase
@@ -143,8 +150,12 @@ class VllmEngine:
 
     async def _inputs(self, chunks: AsyncGenerator[Chunk, None]) -> AsyncGenerator[Any, None]:
         async for chunk in chunks:
-            prompt = {"type": "token", "prompt_token_ids": chunk.tokens}
-            yield self._input(prompt=prompt, sampling_params=self._sampling(chunk.decode))
+            yield self._input(prompt=self._prompt(chunk.tokens), sampling_params=self._sampling(chunk.decode))
+
+    @staticmethod
+    def _prompt(tokens: list[int]) -> dict[str, Any]:
+        """Marked as rendered where vLLM knows the mark (0.32): it then skips its text path."""
+        return {"type": "token", "prompt_token_ids": tokens} if _knows_rendered() else {"prompt_token_ids": tokens}
 
     def _sampling(self, decode: int) -> Any:
         if decode not in self._params:
@@ -203,9 +214,11 @@ def _take_stats(stats: EngineStats, scheduler: Any, iteration: Any) -> None:
 def engine_arguments(spec: WorkerSpec, folder: Path) -> dict[str, Any]:
     """AsyncEngineArgs for a spec, by name. Where there is no checkpoint the model's config.json goes into `folder`."""
     cpu = _on_cpu()
+    block = int(spec.vllm_args.get("block_size") or _block_size(spec, cpu))
     arguments: dict[str, Any] = {
         "model": _model(spec, folder),
         "served_model_name": spec.profile.name,
+        "block_size": block,
         "max_model_len": spec.profile.decoder.max_positions,
         "max_num_seqs": spec.max_sessions,
         "max_num_batched_tokens": max(2048, spec.max_sessions),
@@ -219,22 +232,29 @@ def engine_arguments(spec: WorkerSpec, folder: Path) -> dict[str, Any]:
     if not spec.weights.startswith(HUB):
         arguments["load_format"] = "dummy"
     if cpu:
-        arguments["enforce_eager"] = True
+        arguments |= {"enforce_eager": True, "dtype": "float32" if spec.stand_in else _cpu_dtype()}
     else:
         arguments["compilation_config"] = {"cudagraph_mode": "FULL_AND_PIECEWISE"}
-    if spec.stand_in:
-        # CPUs without AVX512-BF16 emulate bfloat16, several times slower
-        arguments |= {"block_size": spec.profile.stand_in.block_size, "dtype": "float32"}
     pool = pool_tokens(spec)
     if pool is not None:
-        block = spec.profile.stand_in.block_size if spec.stand_in else (128 if cpu else 16)
-        arguments["block_size"] = block
         arguments["num_gpu_blocks_override"] = pool // block + NULL_BLOCKS
-        if cpu:
+        if cpu and not spec.weights.startswith(HUB):
             arguments["kv_cache_memory_bytes"] = (pool + (NULL_BLOCKS + 1) * block) * _kv_bytes_per_token(spec)
     if spec.policy.bounded:
-        arguments["hf_overrides"] = _window(spec, spec.policy)
+        arguments["hf_overrides"] = _window(spec, effective_policy(spec.policy, block))
     return arguments | spec.vllm_args
+
+
+def _block_size(spec: WorkerSpec, cpu: bool) -> int:
+    """vLLM's own defaults, but for stand-ins."""
+    if spec.stand_in:
+        return spec.profile.stand_in.block_size
+    return 128 if cpu else 16
+
+
+def effective_policy(policy: KvPolicy, block_size: int) -> KvPolicy:
+    """The policy with its window rounded up to whole blocks."""
+    return replace(policy, window=-(-policy.window // block_size) * block_size)
 
 
 def pool_tokens(spec: WorkerSpec) -> int | None:
@@ -247,11 +267,23 @@ def pool_tokens(spec: WorkerSpec) -> int | None:
 def _window(spec: WorkerSpec, policy: KvPolicy) -> dict[str, Any]:
     if policy.sinks:
         raise UsageError(f"--kv {policy}: this engine keeps no sink tokens", "use window:W")
-    overrides: dict[str, Any] = {"sliding_window": policy.window, "use_sliding_window": True}
+    return {
+        "sliding_window": policy.window,
+        "use_sliding_window": True,
+        "max_window_layers": 0,
+        "layer_types": ["sliding_attention"] * _layers(spec),
+    }
+
+
+def _layers(spec: WorkerSpec) -> int:
     if not spec.weights.startswith(HUB):
-        layers = _shape(spec).layers
-        overrides |= {"max_window_layers": 0, "layer_types": ["sliding_attention"] * layers}
-    return overrides
+        return _shape(spec).layers
+    from transformers import AutoConfig
+
+    try:
+        return int(AutoConfig.from_pretrained(spec.weights.removeprefix(HUB)).num_hidden_layers)
+    except (OSError, ValueError, AttributeError) as error:
+        raise UsageError(f"--weights {spec.weights}: {_first_line(error)}") from error
 
 
 def _shape(spec: WorkerSpec) -> Decoder | StandIn:
@@ -317,6 +349,11 @@ def _cpu_dtype() -> str:
     import torch
 
     return "bfloat16" if torch.cpu._is_avx512_bf16_supported() else "float32"
+
+
+@cache
+def _knows_rendered() -> bool:
+    return importlib.util.find_spec("vllm.inputs.engine") is not None
 
 
 def device_name() -> str:

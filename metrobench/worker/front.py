@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import dataclasses
 import gc
 import os
 import resource
@@ -17,7 +16,6 @@ from typing import Any
 import msgspec
 
 from metrobench.errors import MetrobenchError, UnreachableError, UsageError
-from metrobench.policy import KvPolicy
 from metrobench.worker import channel, cores, osproc
 from metrobench.worker.conversation import Shared
 from metrobench.worker.engine import VllmEngine, device_name
@@ -65,15 +63,14 @@ async def _serve(spec: WorkerSpec, folder: Path, end: socket.socket, telemetry: 
     engine = VllmEngine(spec, folder)
     if spec.front_cores is not None:
         cores.pin_all_threads(spec.front_cores)
-    policy = effective_policy(spec.policy, engine.block_size)
-    gateway = Gateway(engine, _shared(spec, engine, policy), spec.max_sessions)
+    gateway = Gateway(engine, _shared(spec, engine), spec.max_sessions)
     try:
         port = await gateway.start(spec.host, spec.port)
     except OSError as error:
         raise UnreachableError(f"cannot listen on {spec.host}:{spec.port}: {error.strerror or error}") from error
     gc.collect()
     gc.freeze()
-    info = _info(spec, engine, policy, port)
+    info = _info(spec, engine, port)
     channel.send(end, channel.Ready(msgspec.Raw(msgspec.json.encode(info))))
     sampling = asyncio.create_task(_sample(engine, gateway, telemetry))
     reason = await engine.died()
@@ -84,19 +81,14 @@ async def _serve(spec: WorkerSpec, folder: Path, end: socket.socket, telemetry: 
     return 1
 
 
-def effective_policy(policy: KvPolicy, block_size: int) -> KvPolicy:
-    """The policy with its window rounded up to whole blocks."""
-    return dataclasses.replace(policy, window=-(-policy.window // block_size) * block_size)
-
-
-def _shared(spec: WorkerSpec, engine: VllmEngine, policy: KvPolicy) -> Shared:
+def _shared(spec: WorkerSpec, engine: VllmEngine) -> Shared:
     timing = spec.profile.timing
     samples = round(timing.sample_rate * timing.unit)
     return Shared(
         model=spec.profile.name,
         engine_name=f"vllm {_version('vllm')}",
         stand_in=spec.stand_in,
-        kv=str(policy),
+        kv=str(engine.policy),
         unit_ms=timing.unit_ms,
         sample_rate=timing.sample_rate,
         extractor=Extractor(timing.sample_rate, samples, timing.tokens_in, engine.vocab, spec.seed),
@@ -104,14 +96,14 @@ def _shared(spec: WorkerSpec, engine: VllmEngine, policy: KvPolicy) -> Shared:
             listening=timing.tokens_out_listening,
             speaking=timing.tokens_out_speaking,
             max_model_len=engine.max_model_len,
-            window=policy.full_tokens,
+            window=engine.policy.full_tokens,
             guard=spec.guard_positions,
             seed=spec.seed,
         ),
     )
 
 
-def _info(spec: WorkerSpec, engine: VllmEngine, policy: KvPolicy, port: int) -> WorkerInfo:
+def _info(spec: WorkerSpec, engine: VllmEngine, port: int) -> WorkerInfo:
     pid = engine.pid()
     front, back = cores.cores_of(os.getpid()), cores.cores_of(pid)
     return WorkerInfo(
@@ -121,7 +113,7 @@ def _info(spec: WorkerSpec, engine: VllmEngine, policy: KvPolicy, port: int) -> 
         device=device_name(),
         stand_in=spec.stand_in,
         model=spec.profile.name,
-        policy=str(policy),
+        policy=str(engine.policy),
         block_size=engine.block_size,
         num_blocks=engine.num_blocks,
         pool_tokens=(engine.num_blocks - 1) * engine.block_size,

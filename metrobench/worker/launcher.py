@@ -26,8 +26,10 @@ from metrobench.worker.spec import WorkerInfo, WorkerSpec, encode_spec
 
 PRELOAD_TIMEOUT = 300.0
 ANSWER_TIMEOUT = 30.0
-HUGE_PAGES = {"GLIBC_TUNABLES": "glibc.malloc.mmap_threshold=33554432:glibc.malloc.trim_threshold=536870912"}
-"""Large allocations ask for 2 MB pages: fewer faults while an engine starts and fills. Read at exec only."""
+_TUNABLES = ("hugetlb=1", "mmap_threshold=33554432", "trim_threshold=536870912")
+MALLOC = {"GLIBC_TUNABLES": ":".join(f"glibc.malloc.{tunable}" for tunable in _TUNABLES)}
+"""Memory that was used once stays with the process, in 2 MB pages where they are large: an engine step and an FFT would
+otherwise return their scratch memory to the kernel and fault it in again every time. Read at exec only."""
 
 
 class Worker:
@@ -187,7 +189,7 @@ class ForkServer:
                 stderr=log,
                 pass_fds=(theirs.fileno(),),
                 start_new_session=True,
-                env=os.environ | {"TMPDIR": str(root)} | HUGE_PAGES,
+                env=os.environ | {"TMPDIR": str(root)} | MALLOC,
             )
 
     def _wait_loaded(self) -> None:

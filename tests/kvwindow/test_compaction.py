@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from metrobench.kvwindow import Window
-from metrobench.kvwindow.compaction import Compactor, pieces, split
+from metrobench.kvwindow.compaction import Compactor, count_rows, split
 
 from .test_mask import windows
 
@@ -86,7 +86,7 @@ def test_compaction_is_the_mask(shape: tuple[Window, int], requests: int, longes
         for request in range(requests):
             table[request, : len(cache.tables[request])] = cache.tables[request]
         rows = split(starts, ends, window.align)
-        assert len(rows.request) == pieces(starts, ends, window.align).sum()
+        assert len(rows.request) == count_rows(starts, ends, window.align)
         lengths, tables = compact(rows, table)
         assert lengths.max() <= window.columns(block) * block
         query = random.normal(size=(starts[-1], HEAD))

@@ -206,6 +206,28 @@ def test_vllm_arguments_win_and_bad_ones_are_named(launch: Launch):
         launch(vllm_args={"max_model_len": object()})
 
 
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
+def test_engine_and_gateway_get_their_own_cores(launch: Launch):
+    first, second = sorted(os.sched_getaffinity(0))[:2]
+    apart = launch(engine_core=first, front_cores=frozenset({second})).info
+    assert (apart.engine_cores, apart.front_cores, apart.shared_core) == ((first,), (second,), False)
+    threads = list(Path(f"/proc/{apart.front_pid}/task").iterdir())
+    assert {os.sched_getaffinity(int(thread.name)) == {second} for thread in threads} == {True}
+    together = launch(engine_core=first, front_cores=frozenset({first})).info
+    assert (together.engine_cores, together.shared_core) == ((first,), True)
+
+
+def test_dummy_weights_have_the_models_own_shape(launch: Launch):
+    info = launch(weights="dummy", pool_tokens=4096, kv="window:100").info
+    assert not info.stand_in
+    assert (info.block_size, info.policy) == (128, "window:128")
+
+
+def test_weights_that_do_not_exist_are_one_clear_error(launch: Launch, monkeypatch: pytest.MonkeyPatch):
+    with pytest.raises(UsageError, match="no/such"):
+        launch(weights="hf:/no/such/folder")
+
+
 def test_a_worker_too_slow_to_start_is_given_up(forkserver: ForkServer, launch: Launch):
     with pytest.raises(UnreachableError, match="not ready after"):
         forkserver.launch(launch().spec, timeout=0.001)

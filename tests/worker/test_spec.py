@@ -8,7 +8,7 @@ import pytest
 from metrobench.errors import UsageError
 from metrobench.policy import parse_policy
 from metrobench.profiles import load_profile
-from metrobench.worker.front import effective_policy
+from metrobench.worker.engine import effective_policy
 from metrobench.worker.spec import WorkerSpec, decode_spec, encode_spec
 
 
