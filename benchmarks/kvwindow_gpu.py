@@ -2,6 +2,7 @@
 
     python benchmarks/kvwindow_gpu.py correctness --out DIR [--seconds 280]
     python benchmarks/kvwindow_gpu.py load        --out DIR [--seconds 570] [--shapes qwen3-8b,qwen3-30b-a3b]
+    python benchmarks/kvwindow_gpu.py rewrite     --out DIR
 
 Needs vLLM on PYTHONPATH. Every job is a process group of its own, killed at its deadline; what it prints goes to
 DIR/<job>.log, its figures to DIR/<command>.json after each job, so a run that is cut short keeps what it had.
@@ -10,6 +11,7 @@ correctness: streaming sessions through AsyncLLM on a tiny random Llama against 
 load: engines of one real shape with dummy weights side by side on one GPU, loaded in turn (A B A B), so that both see
 the same host. `lockstep` gives all sessions their chunk at once: the same batches on both engines, step for step.
 `streaming` gives session i its chunk at i/N of every second: 25 tokens in, 4 out.
+rewrite: the rewrite alone, without an engine: host and device microseconds, and the same result as the NumPy path.
 
 The engines load this file as a second plugin (`instrument`): step times, the cost of the rewrite, and, where asked,
 NaN in every block that nobody holds and an error on any host synchronisation inside the rewrite.
@@ -539,12 +541,12 @@ class Side:
         return out
 
     def rewrite_cost(self) -> dict[str, Any]:
-        """Microseconds of CPU in the rewrite, over the whole job, the first 50 of each kind left out."""
+        """Microseconds of CPU in the rewrite, over the whole job."""
         path = Path(f"{self.steps}.rewrite")
         rows = [line.split() for line in path.read_text().splitlines()] if path.exists() else []
         out: dict[str, Any] = {}
         for kind, test in (("decode", lambda n: n == 1), ("mixed", lambda n: n > 1)):
-            took = sorted(float(row[0]) for row in rows if len(row) == 4 and test(int(row[3])))[:]
+            took = sorted(float(row[0]) for row in rows if len(row) == 4 and test(int(row[3])))
             if len(took) > 50:
                 out[kind] = {
                     "n": len(took), "p50_us": took[len(took) // 2], "p99_us": took[int(len(took) * 0.99)],
@@ -579,20 +581,89 @@ def measure(name: str, sides: dict[str, Side], job: dict[str, Any], save: Any, d
 
 
 def overhead(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Plugin over stock, medians over the turns of the same call; only where both were measured."""
+    """Plugin over stock: median, least and greatest of the ratios turn by turn; only where both were measured."""
     out = []
     figures = ("decode_ms", "mixed_ms", "round_ms_median", "p50_ms", "p99_ms")
     for sessions, stage in sorted({(row["N"], row["stage"]) for row in rows}):
         for figure in figures:
-            of: dict[str, list[float]] = {"stock": [], "plugin": []}
+            of: dict[str, dict[int, float]] = {"stock": {}, "plugin": {}}
             for row in rows:
                 if (row["N"], row["stage"]) == (sessions, stage) and row["policy"] in of and figure in row:
-                    of[row["policy"]].append(row[figure])
-            if all(of.values()):
-                both = {policy: statistics.median(values) for policy, values in of.items()}
-                ratio = round(both["plugin"] / both["stock"], 4)
-                out.append({"N": sessions, "stage": stage, "figure": figure} | both | {"ratio": ratio})
+                    of[row["policy"]][row["turn"]] = row[figure]
+            if turns := sorted(of["stock"].keys() & of["plugin"].keys()):
+                ratios = [round(of["plugin"][turn] / of["stock"][turn], 4) for turn in turns]
+                medians = {policy: statistics.median(values.values()) for policy, values in of.items()}
+                spread = {"ratio": statistics.median(ratios), "least": min(ratios), "greatest": max(ratios)}
+                out.append({"N": sessions, "stage": stage, "figure": figure, "turns": len(turns)} | medians | spread)
     return out
+
+
+# ---------------------------------------------------------------- the rewrite alone
+
+
+def random_batch(requests: int, longest: int, length: int, seed: int) -> Any:
+    """CommonAttentionMetadata on the GPU: `requests` requests of 1 to `longest` queries, up to `length` tokens long."""
+    import numpy as np
+    import torch
+    from vllm.v1.attention.backend import CommonAttentionMetadata
+
+    rng = np.random.default_rng(seed)
+    ends = rng.integers(longest, length, requests).astype(np.int32)
+    starts = np.concatenate([[0], rng.integers(1, longest + 1, requests).cumsum()]).astype(np.int32)
+    table = torch.randint(1, 1 << 20, (requests, length // 16), dtype=torch.int32, device="cuda")
+    host = torch.from_numpy(starts)
+    return CommonAttentionMetadata(
+        query_start_loc=host.cuda(), query_start_loc_cpu=host, seq_lens=torch.from_numpy(ends).cuda(),
+        num_reqs=requests, num_actual_tokens=int(starts[-1]), max_query_len=int(np.diff(starts).max()),
+        max_seq_len=length, block_table_tensor=table, seq_lens_cpu_upper_bound=torch.from_numpy(ends),
+        slot_mapping=torch.zeros(int(starts[-1]), dtype=torch.int64, device="cuda"),
+    )  # fmt: skip
+
+
+def run_rewrite(out: Path) -> None:
+    """Equality with the NumPy path over random batches, then the cost."""
+    import numpy as np
+    import torch
+
+    from metrobench.kvwindow import parse
+    from metrobench.kvwindow.compaction import Compactor, split
+    from metrobench.kvwindow.rewrite import Rewriter, max_rows
+
+    results: dict[str, Any] = {"wrong": 0, "checked": 0, "cost": []}
+    shapes = [(1, 1), (64, 1), (256, 1), (1, 900), (8, 25), (64, 25), (256, 25), (7, 300)]
+    for text in ("1024+16", "256+0", "128+64,align=64", "100+20,exact"):
+        window = parse(text).on(16)
+        rows = max_rows(264, 8192, window.align)
+        rewriter = Rewriter(window, 16, 264, rows, torch.device("cuda"), host=False)
+        results.setdefault("compiled_launch", {})[text] = all(rewriter._launch._compiled.values())
+        for (requests, longest), seed in [(shape, seed) for shape in shapes for seed in range(4)]:
+            batch = random_batch(requests, longest, 8192, seed)
+            made = rewriter(batch)
+            cut = split(batch.query_start_loc_cpu.numpy(), batch.seq_lens_cpu_upper_bound.numpy(), window.align)
+            lengths, table = Compactor(window, 16, rows)(cut, batch.block_table_tensor.cpu().numpy())
+            live = np.arange(table.shape[1])[None] < -(-lengths // 16)[:, None]
+            same = (
+                np.array_equal(made.seq_lens.cpu().numpy(), lengths)
+                and np.array_equal(made.query_start_loc.cpu().numpy(), cut.query_start)
+                and np.array_equal(made.block_table_tensor.cpu().numpy()[live], table[live])
+            )
+            results["wrong"] += not same
+            results["checked"] += 1
+            if seed or text != "1024+16":
+                continue
+            for _ in range(50):
+                rewriter(batch)
+            torch.cuda.synchronize()
+            host = []
+            for _ in range(300):
+                begin = time.perf_counter()
+                rewriter(batch)
+                host.append((time.perf_counter() - begin) * 1e6)
+            torch.cuda.synchronize()
+            row = {"requests": requests, "longest": longest, "rows": made.num_reqs}
+            results["cost"].append(row | {"host_us": round(statistics.median(host), 1)})
+    (out / "rewrite.json").write_text(json.dumps(results, indent=1))
+    print(json.dumps(results), flush=True)
 
 
 # ---------------------------------------------------------------- orchestration
@@ -731,7 +802,7 @@ def main() -> None:
         asyncio.run(Load(json.loads(sys.argv[2])).serve())
         os._exit(0)
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=["correctness", "load"])
+    parser.add_argument("command", choices=["correctness", "load", "rewrite"])
     parser.add_argument("--out", type=Path, required=True)
     parser.add_argument("--seconds", type=float, default=560.0, help="deadline of the whole command")
     parser.add_argument("--job-seconds", type=float, default=330.0, help="deadline of one job")
@@ -747,6 +818,9 @@ def main() -> None:
     parser.add_argument("--cpu", action="store_true", help="try the script itself on a CPU build")
     arguments = parser.parse_args()
     arguments.out.mkdir(parents=True, exist_ok=True)
+    if arguments.command == "rewrite":
+        run_rewrite(arguments.out)
+        return
     run = run_correctness if arguments.command == "correctness" else run_load
     run(arguments, arguments.out.resolve(), time.time() + arguments.seconds)
 

@@ -21,7 +21,7 @@ class Finished:
     err: str
 
 
-def metrobench(*arguments: str, cwd: Path, env: dict[str, str] | None = None) -> Finished:
+def metrobench(*arguments: str, cwd: Path, env: dict[str, str] | None = None, hang: float = HANG) -> Finished:
     """The finished command; fails the test when it hangs."""
     done = subprocess.run(
         [sys.executable, "-m", "metrobench", *arguments],
@@ -30,7 +30,7 @@ def metrobench(*arguments: str, cwd: Path, env: dict[str, str] | None = None) ->
         stdin=subprocess.DEVNULL,
         capture_output=True,
         text=True,
-        timeout=HANG,
+        timeout=hang,
     )
     return Finished(done.returncode, done.stdout, done.stderr)
 

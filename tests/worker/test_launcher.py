@@ -223,7 +223,7 @@ def test_dummy_weights_have_the_models_own_shape(launch: Launch):
     assert (info.block_size, info.policy) == (128, "window:128")
 
 
-def test_weights_that_do_not_exist_are_one_clear_error(launch: Launch, monkeypatch: pytest.MonkeyPatch):
+def test_weights_that_do_not_exist_are_one_clear_error(launch: Launch):
     with pytest.raises(UsageError, match="no/such"):
         launch(weights="hf:/no/such/folder")
 
