@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import repeat
 from pathlib import Path
 
 import numpy as np
@@ -73,19 +74,25 @@ def chunk_samples(rate: int) -> int:
     return size
 
 
-def session_stream(clips: tuple[tuple[int, int], ...], seed: int, session: int) -> Iterator[int]:
-    """Endless chunk numbers of one session: (clip, pause) after (clip, pause), all clips in a new order each round,
-    beginning at a random place of the first pair. Equal arguments give an equal stream."""
+def session_runs(clips: tuple[tuple[int, int], ...], seed: int, session: int) -> Iterator[tuple[int, int]]:
+    """Endless audio of one session as runs (first chunk, number of chunks); `(SILENCE, n)` is a pause of n chunks.
+
+    (clip, pause) after (clip, pause), all clips in a new order each round, beginning at a random place of the first
+    pair. Equal arguments give equal runs.
+    """
     rng = np.random.default_rng([seed, session])
     skip: int | None = None
     while True:
         for number in rng.permutation(len(clips)):
             first, count = clips[number]
             pause = max(1, round(count * rng.uniform(PAUSE_LOW, PAUSE_HIGH)))
-            if skip is None:
-                skip = int(rng.integers(count + pause))
-            else:
-                skip = 0
-            yield from range(first + min(skip, count), first + count)
-            for _ in range(pause - max(0, skip - count)):
-                yield SILENCE
+            skip = int(rng.integers(count + pause)) if skip is None else 0
+            if skip < count:
+                yield first + skip, count - skip
+            yield SILENCE, pause - max(0, skip - count)
+
+
+def session_stream(clips: tuple[tuple[int, int], ...], seed: int, session: int) -> Iterator[int]:
+    """The same audio, chunk number by chunk number."""
+    for first, count in session_runs(clips, seed, session):
+        yield from repeat(SILENCE, count) if first == SILENCE else range(first, first + count)

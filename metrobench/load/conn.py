@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from array import array
 from collections.abc import Callable
 from time import monotonic
 from typing import Any
@@ -27,14 +28,16 @@ class Book:
 
     def __init__(self, endpoint: Endpoint, spool: Spool, ready: list[float]) -> None:
         """`ready`: seconds from a session's phase to each frame's t_ready."""
+        self.unit = endpoint.unit
+        self.first_ready = endpoint.first_ready
         self.endpoint = endpoint
         self.decode = endpoint.decode
         self.spool = spool
         self.ready = ready
-        self.fds = [-1] * spool.sessions
-        """By session: descriptor that takes whole WebSocket frames; -1: not (or no longer) this way."""
+        self.fds = array("l", (-1 for _ in range(spool.sessions)))
+        """By slot: descriptor that takes whole WebSocket frames; -1: not (or no longer) this way."""
         self.queues: dict[int, Callable[[bytes], None]] = {}
-        """Sessions that send through their transport: over TLS, or to a server that does not read fast enough."""
+        """Slots that send through their transport: over TLS, or to a server that does not read fast enough."""
         self.t0 = 0.0
         """Start of the schedule, CLOCK_MONOTONIC; 0 before it."""
         self.ending = False
@@ -48,7 +51,7 @@ class Book:
         self.last_error = ""
 
     def alive(self) -> npt.NDArray[np.bool_]:
-        """Sessions that are part of the run now, shape (sessions,)."""
+        """Slots that are part of the run now, shape (sessions,)."""
         alive = np.array(self.fds) >= 0
         alive[list(self.queues)] = True
         return alive
@@ -57,9 +60,11 @@ class Book:
 class Conn(WSListener):  # type: ignore[misc]
     """A session. `alive` from acceptance to its end."""
 
-    def __init__(self, book: Book, facts: SessionFacts) -> None:
+    def __init__(self, book: Book, facts: SessionFacts, slot: int) -> None:
+        """`slot`: its place in the order of sending."""
         self._book = book
         self.facts = facts
+        self.slot = slot
         self.transport: WSTransport | None = None
         self.alive = False
         self.accepted = False
@@ -81,12 +86,11 @@ class Conn(WSListener):  # type: ignore[misc]
 
     def push(self, frame: bytes) -> None:
         """Send one ready-made WebSocket frame of a living session."""
-        session = self.facts.session
-        if session in self._book.queues:
-            self._book.queues[session](frame)
+        if self.slot in self._book.queues:
+            self._book.queues[self.slot](frame)
             return
         try:
-            sent = os.write(self._book.fds[session], frame)
+            sent = os.write(self._book.fds[self.slot], frame)
         except OSError:
             sent = 0
         if sent != len(frame):
@@ -96,15 +100,15 @@ class Conn(WSListener):  # type: ignore[misc]
         """The socket took only `sent` bytes of a frame: the rest, and all frames after it, wait in the transport."""
         self._release()
         if self.transport is not None and not self.gone:
-            write = self._book.queues[self.facts.session] = self.transport.underlying_transport.write
+            write = self._book.queues[self.slot] = self.transport.underlying_transport.write
             write(frame[sent:])
 
     def _release(self) -> None:
-        book, session = self._book, self.facts.session
-        if book.fds[session] >= 0:
-            os.close(book.fds[session])
-            book.fds[session] = -1
-        book.queues.pop(session, None)
+        book, slot = self._book, self.slot
+        if book.fds[slot] >= 0:
+            os.close(book.fds[slot])
+            book.fds[slot] = -1
+        book.queues.pop(slot, None)
 
     def refuse(self, reason: str, code: int | None = None) -> None:
         """The session is not part of the run from the start."""
@@ -202,10 +206,10 @@ class Conn(WSListener):  # type: ignore[misc]
         self._book.spool.session(self.facts)
         underlying = self.transport.underlying_transport
         if self.transport.is_secure:
-            self._book.queues[self.facts.session] = underlying.write
+            self._book.queues[self.slot] = underlying.write
         else:
             # a descriptor of our own: the transport's number may be reused as soon as it closes
-            self._book.fds[self.facts.session] = os.dup(underlying.get_extra_info("socket").fileno())
+            self._book.fds[self.slot] = os.dup(underlying.get_extra_info("socket").fileno())
 
     def _closed_by_server(self, now: float, transport: WSTransport, frame: WSFrame) -> None:
         code = int(frame.get_close_code()) or _NO_STATUS

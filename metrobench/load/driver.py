@@ -21,7 +21,7 @@ from time import monotonic
 import msgspec
 import uvloop
 
-from metrobench.corpus.stream import build_table, session_stream
+from metrobench.corpus.stream import SILENCE, build_table, session_runs, session_stream
 from metrobench.endpoints.base import Endpoint
 from metrobench.endpoints.registry import make_endpoint
 from metrobench.errors import MetrobenchError, UnreachableError, UsageError
@@ -30,13 +30,16 @@ from metrobench.load.connect import accept_all, connect_all
 from metrobench.load.link import Link
 from metrobench.load.paced import PacedRun
 from metrobench.load.saturate import SaturateRun
+from metrobench.load.sender import Sender
 from metrobench.load.spec import LoadEvent, LoadSpec
 from metrobench.load.spool import Spool
 from metrobench.load.wire import client_frame
 from metrobench.measure.facts import SessionFacts
-from metrobench.schedule import last_chunk
+from metrobench.schedule import last_chunk, make_ring
 from metrobench.units import CHUNK
 
+PAUSE = 500
+"""Chunks of silence in a row."""
 LEAD = 0.3
 """Seconds from the last acceptance to t0."""
 
@@ -51,16 +54,16 @@ class Driver:
         self._endpoint = make_endpoint(
             spec.protocol, spec.url, unit=spec.unit, first_ready=spec.first_ready, sample_rate=spec.sample_rate
         )
-        frames, clips = encode_corpus(spec.clips, self._endpoint)
+        self._frames, self._clips = encode_corpus(spec.clips, self._endpoint)
         self._schedule = spec.schedule()
         spool = Spool(spec.spool)
         ready = [(last_chunk(frame, spec.unit, spec.first_ready) + 1) * CHUNK for frame in range(spool.frames)]
         self._book = Book(self._endpoint, spool, ready)
+        self._ring = make_ring(self._schedule)
+        slots = {session: slot for slot, session in enumerate(self._ring.order)}
         self._conns = [
-            Conn(self._book, SessionFacts(number, float(phase))) for number, phase in enumerate(self._schedule.phases)
-        ]
-        self._streams: list[Iterator[bytes]] = [
-            map(frames.__getitem__, session_stream(clips, spec.seed, number)) for number in range(spec.sessions)
+            Conn(self._book, SessionFacts(number, float(phase)), slots[number])
+            for number, phase in enumerate(self._schedule.phases)
         ]
         self._run: PacedRun | SaturateRun | None = None
 
@@ -113,10 +116,16 @@ class Driver:
             self._link.tell(self._filling("filling"))
 
     def _make_run(self) -> PacedRun | SaturateRun:
-        spec, tell = self._spec, self._link.tell
+        spec, book, conns, tell = self._spec, self._book, self._conns, self._link.tell
+        numbers = range(spec.sessions)
         if spec.mode == "saturate":
-            return SaturateRun(spec, self._book, self._conns, self._streams, tell)
-        return PacedRun(spec, self._schedule, self._book, self._conns, self._streams, tell)
+            streams = [map(self._frames.__getitem__, session_stream(self._clips, spec.seed, n)) for n in numbers]
+            return SaturateRun(spec, book, conns, streams, tell)
+        pause = len(self._frames)
+        self._frames += [self._frames[SILENCE]] * PAUSE
+        runs = [lay_out(session_runs(self._clips, spec.seed, n), pause) for n in numbers]
+        sender = Sender(book, conns, self._ring, self._frames, runs)
+        return PacedRun(spec, self._schedule, book, conns, sender, tell)
 
     def _watch_parent(self, parent: int) -> None:
         """A copy of the parent's socket in some other process would hide its death."""
@@ -148,6 +157,17 @@ class Driver:
 
 
 _HINT = "check the address, and that the server is up"
+
+
+def lay_out(runs: Iterator[tuple[int, int]], pause: int) -> Iterator[tuple[int, int]]:
+    """Runs in which a silence is a row of chunks as well: PAUSE of them begin at number `pause`."""
+    for first, count in runs:
+        if first != SILENCE:
+            yield first, count
+            continue
+        while count > 0:
+            yield pause, min(count, PAUSE)
+            count -= PAUSE
 
 
 def encode_corpus(clips: tuple[Path, ...], endpoint: Endpoint) -> tuple[list[bytes], tuple[tuple[int, int], ...]]:

@@ -13,6 +13,8 @@ BINS = len(LAG_EDGES) - 1
 STALL = 0.001
 """Seconds by which a wake-up may be late before the loop counts as stalled."""
 
+LONG = 0.005
+"""Seconds between two wake-ups from which on their stalls are one."""
 FINE = 0.010
 """Seconds below which the bins are equally wide."""
 _FINE_BINS = int(np.searchsorted(LAG_EDGES, FINE - 1e-9))
@@ -31,14 +33,15 @@ def bin_of(lag: float) -> int:
 class StallWatch:
     """Turns of the event loop, from the wake-ups of a timer. Times in seconds on one clock.
 
-    A wake-up later than its deadline by more than STALL opens a stall at the last turn before it; the next punctual
-    wake-up closes it, because answers that waited during the stall are read only after its late wake-up.
+    A wake-up later than its deadline by more than STALL opens a stall at the turn before it. The next wake-up closes
+    it, not this one, because answers that waited during the stall are read only after it; but a wake-up that comes
+    more than LONG after the last one keeps the stall open.
     """
 
     __slots__ = ("_last", "_opened", "_record")
 
     def __init__(self, now: float, record: Callable[[float, float], None]) -> None:
-        """`record(start, end)` is called once for every stall."""
+        """`record(start, end)` is called once for every stall; stalls do not overlap."""
         self._last = now
         self._opened: float | None = None
         self._record = record
@@ -50,12 +53,13 @@ class StallWatch:
 
     def turn(self, now: float, deadline: float) -> None:
         """The loop woke at `now`; the timer was set for `deadline`."""
-        if now - deadline > STALL:
-            if self._opened is None:
-                self._opened = self._last
-        elif self._opened is not None:
+        if self._opened is not None and now - self._last <= LONG:
             self._record(self._opened, now)
             self._opened = None
+            if now - deadline > STALL:
+                self._opened = now
+        elif self._opened is None and now - deadline > STALL:
+            self._opened = self._last
         self._last = now
 
     def close(self, now: float) -> None:

@@ -5,18 +5,19 @@ from __future__ import annotations
 import asyncio
 import os
 import resource
-from collections.abc import Callable, Iterator
-from os import write
+from collections.abc import Callable
 from time import monotonic
+
+import numpy as np
 
 from metrobench.load.conn import Book, Conn
 from metrobench.load.count import OnlineCount
-from metrobench.load.lags import FINE, FINE_RATE, StallWatch, bin_of
-from metrobench.load.pacer import Pacer
+from metrobench.load.lags import StallWatch
+from metrobench.load.sender import Sender
 from metrobench.load.spec import GRACE, LoadEvent, LoadSpec
 from metrobench.load.timer import DeadlineTimer
 from metrobench.measure.client import histogram_quantile
-from metrobench.schedule import Schedule, last_chunk, make_ring
+from metrobench.schedule import Schedule
 
 QUANTUM = 0.0005
 """Seconds between two wake-ups while chunks are due: sends within it share one wake-up."""
@@ -40,23 +41,19 @@ class PacedRun:
         schedule: Schedule,
         book: Book,
         conns: list[Conn],
-        streams: list[Iterator[bytes]],
+        sender: Sender,
         tell: Callable[[LoadEvent], None],
     ) -> None:
         self._spec = spec
         self._schedule = schedule
         self._book = book
         self._conns = conns
-        self._streams = streams
+        self._sender = sender
         self._tell = tell
         self._frames = spec.frames
-        self._pacer = Pacer(make_ring(schedule))
         self._timer = DeadlineTimer()
         self._count = OnlineCount(book.spool.table(), spec.budget, spec.cut_frames)
-        # by session: the frame being sent, the number of its last chunk, the largest lag of its chunks so far
-        self._frame = [0] * spec.sessions
-        self._ends = [last_chunk(0, spec.unit, spec.first_ready)] * spec.sessions
-        self._lag_max = [0.0] * spec.sessions
+        self._slots = np.array([conn.slot for conn in conns])
         self._judged = False
         self._most_missed = spec.stop_after_misses
         self._quantum = QUANTUM if spec.sessions <= MANY else HEARTBEAT
@@ -127,7 +124,7 @@ class PacedRun:
         now = monotonic()
         t0 = self._book.t0
         self._watch.turn(now - t0, self._armed - t0)
-        t = self._send(now - t0)
+        t = self._sender.send(now - t0, BATCH)
         self._book.spool.now(t)
         if t >= self._next_count:
             self._housekeeping(t)
@@ -136,44 +133,9 @@ class PacedRun:
 
     def _arm(self, start: float) -> None:
         """Set the timer at the end of a turn that began at `start`; at once when work was left over."""
-        due = self._pacer.next_due + self._book.t0
+        due = self._sender.next_due + self._book.t0
         self._armed = start if due <= start else min(max(due, start + self._quantum), start + HEARTBEAT)
         self._timer.arm(self._armed)
-
-    def _send(self, t: float) -> float:
-        """Send what is due at `t`; returns the time after the last send. Runs up to 50,000 times a second: hence the
-        local names, lists by session in place of objects, and system calls of its own."""
-        book, streams, lag_max, ends = self._book, self._streams, self._lag_max, self._ends
-        fds, queues, lags, t0 = book.fds, book.queues, book.spool.lags, book.t0
-        for session, chunk, due in self._pacer.take(t, BATCH):
-            if (fd := fds[session]) >= 0:
-                frame = next(streams[session])
-                try:
-                    sent = write(fd, frame)
-                except OSError:
-                    sent = 0
-                if sent != len(frame):
-                    self._conns[session].overflow(frame, sent)
-            elif session in queues:
-                queues[session](next(streams[session]))
-            else:
-                continue
-            t = monotonic() - t0
-            lag = t - due
-            lags[int(lag * FINE_RATE) if lag < FINE else bin_of(lag)] += 1
-            if lag > lag_max[session]:
-                lag_max[session] = lag
-            if chunk == ends[session]:
-                self._frame_sent(session, t)
-        return t
-
-    def _frame_sent(self, session: int, t: float) -> None:
-        spool, frame = self._book.spool, self._frame[session]
-        if frame < spool.frames:
-            spool.sent(frame * spool.sessions + session, t, self._lag_max[session])
-        self._lag_max[session] = 0.0
-        self._frame[session] = frame = frame + 1
-        self._ends[session] = last_chunk(frame, self._spec.unit, self._spec.first_ready)
 
     def _housekeeping(self, t: float) -> None:
         self._next_count = t + COUNT_EVERY
@@ -193,7 +155,7 @@ class PacedRun:
         if self._watch.stalled:
             return  # answers that waited in the stall are not read yet
         end = self._spec.cut_frames + self._frames
-        self._count.update(t, end, self._book.spool.stalls(0), ~self._book.alive())
+        self._count.update(t, end, self._book.spool.stalls(0), ~self._book.alive()[self._slots])
 
 
 def _at(ordered: list[float], q: float) -> float | None:

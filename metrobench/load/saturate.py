@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import islice
 from time import monotonic
 
@@ -21,7 +21,7 @@ class SaturateRun:
         spec: LoadSpec,
         book: Book,
         conns: list[Conn],
-        streams: list[Iterator[bytes]],
+        streams: Sequence[Iterator[bytes]],
         tell: Callable[[LoadEvent], None],
     ) -> None:
         self._spec = spec
