@@ -44,8 +44,7 @@ $(VENV)/.installed: pyproject.toml | $(VENV)/.venv
 	@touch $@
 
 $(VENV)/.installed-dev: $(VENV)/.installed
-	$(BIN)/pip install -q --disable-pip-version-check -e ".[cpu,dev]"
-	$(BIN)/pip uninstall -q -y $(UNWANTED) 2>/dev/null || true
+	$(BIN)/pip install -q --disable-pip-version-check -e ".[dev]"
 	@touch $@
 
 clean:

@@ -67,25 +67,34 @@ def run(sessions: int, seconds: float, unit: float, folder: Path) -> dict[str, A
             if load.pid is not None:
                 with contextlib.suppress(OSError):
                     os.setpriority(os.PRIO_PROCESS, load.pid, NICE)
-            events = _stream(load)
+            events, waited = _stream(load)
             facts = load.facts()
     finally:
         sink.stdin.close()
         sink.wait(30)
     with np.load(out) as file:
         arrivals = [file[name] for name in file.files]
-    return {"sink": hello["scheduler"], **_figures(spec.schedule(), arrivals, events, facts)}
+    figures = _figures(spec.schedule(), arrivals, events, facts)
+    return {"sink": hello["scheduler"], **figures, "waited %": 100.0 * waited / facts.t_stop}
 
 
-def _stream(load: LoadProcess) -> list[LoadEvent]:
-    events = []
+def _stream(load: LoadProcess) -> tuple[list[LoadEvent], float]:
+    """Events of the run, and the seconds in which the load process was ready to run and had no core."""
+    events, before, waited = [], 0.0, 0.0
     for event in load.events(60.0):
         events.append(event)
         if event.kind in ("failed", "died"):
             raise event.error()
+        if event.kind == "started":
+            before = _waited(load)
         if event.kind == "judge":
+            waited = _waited(load) - before
             load.stop(10.0)
-    return events
+    return events, waited
+
+
+def _waited(load: LoadProcess) -> float:
+    return int(Path(f"/proc/{load.pid}/schedstat").read_text().split()[1]) * 1e-9
 
 
 def _figures(

@@ -31,7 +31,6 @@ from metrobench.worker.cores import layout
 from metrobench.worker.engine import Chunk, EngineStats, Output
 from metrobench.worker.features import Extractor
 from metrobench.worker.launcher import MALLOC, ForkServer, Worker
-from metrobench.worker.preload import ENVIRONMENT
 from metrobench.worker.sessions import SessionRules
 from metrobench.worker.spec import STANDIN, WorkerSpec
 

@@ -31,12 +31,22 @@ class Rows(NamedTuple):
     """[V] absolute position after the row's last query."""
 
 
-def count_rows(query_start: Ints, ends: Ints, align: int) -> int:
-    """Rows that `split` makes of a batch; a request without queries (padding) stays one row."""
+def _cut(query_start: Ints, ends: Ints, align: int) -> tuple[Ints, Ints, Ints]:
+    """[R] each: first position, its multiple of `align`, rows; a request without queries (padding) stays one row."""
     first = ends - (query_start[1:] - query_start[:-1])
-    more = (ends - 1) // align - first // align
-    np.maximum(more, 0, out=more)
-    return len(ends) + int(np.add.reduce(more))
+    group = first // align
+    return first, group, np.maximum((ends - 1) // align - group + 1, 1)
+
+
+def count_rows(query_start: Ints, ends: Ints, align: int) -> int:
+    """Rows that `split` makes of a batch."""
+    if len(ends) > 24:
+        return int(np.add.reduce(_cut(query_start, ends, align)[2]))
+    starts, count = query_start.tolist(), len(ends)  # for few requests a loop costs less than NumPy's calls
+    for start, stop, end in zip(starts, starts[1:], ends.tolist(), strict=False):
+        if stop > start:
+            count += (end - 1) // align - (end - stop + start) // align
+    return count
 
 
 def split(query_start: Ints, ends: Ints, align: int) -> Rows:
@@ -44,9 +54,7 @@ def split(query_start: Ints, ends: Ints, align: int) -> Rows:
 
     query_start: [R + 1] first query of each request. ends: [R] absolute length of each request, its queries included.
     """
-    first = ends - (query_start[1:] - query_start[:-1])
-    group = first // align
-    counts = np.maximum((ends - 1) // align - group + 1, 1)
+    first, group, counts = _cut(query_start, ends, align)
     total = int(counts.sum(dtype=np.int32))
     numbers = np.arange(total, dtype=np.int32)
     if total == len(counts):

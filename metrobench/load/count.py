@@ -30,7 +30,8 @@ class OnlineCount:
     def update(self, now: float, end: int, stalls: npt.NDArray[np.float64], dead: npt.NDArray[np.bool_]) -> None:
         """Decide what can be decided at `now` among the frames before number `end`.
 
-        `stalls`: shape (n, 2), the client's loop stalls so far, in order. `dead`: sessions that are refused or closed.
+        `stalls`: shape (n, 2), the client's loop stalls so far, in order, an open one up to `now`.
+        `dead`: sessions that are refused or closed.
         A late answer, or none, is missed only if it is still late without the client's own lateness
         (measurement.md, Client lateness); an unsent frame of a living session waits.
         """
@@ -44,7 +45,7 @@ class OnlineCount:
         due = undecided & (ready + self._budget <= now)
         met = due & answered & (done <= ready + self._budget)
         received = np.where(answered, done, now)
-        excuse = np.where(answered, _held_up(received, stalls), 0.0) + self._lag(rows, now, dead)
+        excuse = _held_up(received, stalls) + self._lag(rows, now, dead)
         late = received - ready - excuse > self._budget
         missed = due & ~met & late
         ambiguous = due & ~met & ~late & answered

@@ -13,6 +13,8 @@ BINS = len(LAG_EDGES) - 1
 STALL = 0.001
 """Seconds by which a wake-up may be late before the loop counts as stalled."""
 
+APART = 1e-6
+"""Seconds between the end of one stall and the start of the next: stalls that touch would be taken for one."""
 LONG = 0.005
 """Seconds between two wake-ups from which on their stalls are one."""
 FINE = 0.010
@@ -47,9 +49,9 @@ class StallWatch:
         self._record = record
 
     @property
-    def stalled(self) -> bool:
-        """True while a stall is open."""
-        return self._opened is not None
+    def opened(self) -> float | None:
+        """Start of the stall that is not over yet; None: there is none."""
+        return self._opened
 
     def turn(self, now: float, deadline: float) -> None:
         """The loop woke at `now`; the timer was set for `deadline`."""
@@ -57,7 +59,7 @@ class StallWatch:
             self._record(self._opened, now)
             self._opened = None
             if now - deadline > STALL:
-                self._opened = now
+                self._opened = now + APART
         elif self._opened is None and now - deadline > STALL:
             self._opened = self._last
         self._last = now

@@ -152,10 +152,11 @@ class PacedRun:
             self.stop("finished")
 
     def _update_count(self, t: float) -> None:
-        if self._watch.stalled:
-            return  # answers that waited in the stall are not read yet
-        end = self._spec.cut_frames + self._frames
-        self._count.update(t, end, self._book.spool.stalls(0), ~self._book.alive()[self._slots])
+        stalls = self._book.spool.stalls(0)
+        if self._watch.opened is not None:
+            stalls = np.vstack([stalls, [self._watch.opened, t]])
+        dead = ~self._book.alive()[self._slots]
+        self._count.update(t, self._spec.cut_frames + self._frames, stalls, dead)
 
 
 def _at(ordered: list[float], q: float) -> float | None:

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metrobench.corpus import stream
-from metrobench.corpus.stream import SILENCE, build_table, chunk_samples, session_stream
+from metrobench.corpus.stream import SILENCE, build_table, chunk_samples, session_runs, session_stream
 from metrobench.errors import UsageError
 
 CLIPS = ((1, 40), (41, 7), (48, 120), (168, 1))
@@ -23,6 +23,14 @@ def take(count: int, session: int = 0, seed: int = 1) -> list[int]:
 def test_stream_is_the_same_for_the_same_seed_and_session() -> None:
     assert take(5000) == take(5000)
     assert take(5000) != take(5000, seed=2)
+
+
+def test_runs_are_the_same_audio() -> None:
+    flat: list[int] = []
+    for first, count in islice(session_runs(CLIPS, 1, 0), 40):
+        assert count > 0
+        flat += [SILENCE] * count if first == SILENCE else range(first, first + count)
+    assert flat == take(len(flat))
 
 
 def test_sessions_differ_from_each_other() -> None:

@@ -67,7 +67,7 @@ def accepted(book: Book, *, secure: bool = False) -> tuple[Conn, FakeTransport, 
     ours.setblocking(False)
     ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 4096)
     transport = FakeTransport(ours, is_secure=secure)
-    conn = Conn(book, SessionFacts(0, 0.5))
+    conn = Conn(book, SessionFacts(0, 0.5), 0)
     conn.on_ws_connected(transport)
     conn._accept(Observation(Kind.ACCEPTED, tokens=7))
     return conn, transport, theirs
@@ -142,13 +142,13 @@ def test_answers_beyond_the_table_or_twice_do_no_harm(book: Book) -> None:
 
 
 def test_garbage_before_the_acceptance_is_not_a_refusal(book: Book) -> None:
-    conn = Conn(book, SessionFacts(1, 0.5))
+    conn = Conn(book, SessionFacts(1, 0.5), 1)
     conn._observe(0.0, book.endpoint.decode(b"\xff"), b"\xff")
     assert not conn.over and book.errors == 1
 
 
 def test_first_reason_counts_and_a_later_code_is_added(book: Book) -> None:
-    conn = Conn(book, SessionFacts(1, 0.5))
+    conn = Conn(book, SessionFacts(1, 0.5), 1)
     limit = b'{"type":"error","error":{"code":"session_limit","message":"full"}}'
     conn._observe(0.0, book.endpoint.decode(limit), limit)
     conn._end(0.0, 1013, "try again later")

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 import soundfile
 
-from metrobench.corpus.stream import build_table
+from metrobench.corpus.stream import SILENCE, build_table
 from metrobench.endpoints.realtime import RealtimeEndpoint
 from metrobench.errors import UsageError
-from metrobench.load.driver import allow_files, encode_corpus
+from metrobench.load.driver import PAUSE, allow_files, encode_corpus, lay_out
 
 
 def payload(frame: bytes) -> bytes:
@@ -35,6 +35,11 @@ def test_every_chunk_is_encoded_once_as_it_is(tmp_path: Path) -> None:
         message = json.loads(payload(frame))
         assert message["type"] == "input_audio_buffer.append"
         assert base64.b64decode(message["audio"]) == table.pcm(chunk)
+
+
+def test_silence_is_laid_out_as_a_row_of_chunks() -> None:
+    runs = lay_out(iter([(5, 3), (SILENCE, 1203), (9, 1)]), 100)
+    assert list(runs) == [(5, 3), (100, PAUSE), (100, PAUSE), (100, 1203 - 2 * PAUSE), (9, 1)]
 
 
 def test_file_limit_is_raised_and_never_lowered(monkeypatch: pytest.MonkeyPatch) -> None:

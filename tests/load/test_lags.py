@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -29,21 +31,41 @@ def test_punctual_wake_ups_are_no_stall() -> None:
     assert stalls == []
 
 
-def test_stall_lasts_from_the_last_turn_to_the_next_punctual_one() -> None:
+def test_stall_lasts_from_the_last_turn_to_the_one_after_the_late_one() -> None:
     watcher, stalls = watch()
     watcher.turn(0.001, 0.001)
     watcher.turn(0.052, 0.002)
-    assert watcher.stalled and stalls == []
+    assert watcher.opened == 0.001 and stalls == []
     watcher.turn(0.053, 0.053)
-    assert stalls == [(0.001, 0.053)] and not watcher.stalled
+    assert stalls == [(0.001, 0.053)] and watcher.opened is None
 
 
-def test_stalls_in_a_row_are_one() -> None:
+def test_long_stalls_in_a_row_are_one() -> None:
     watcher, stalls = watch()
     watcher.turn(0.010, 0.001)
     watcher.turn(0.030, 0.011)
     watcher.turn(0.031, 0.031)
     assert stalls == [(0.0, 0.031)]
+
+
+def test_short_stalls_in_a_row_stay_short() -> None:
+    watcher, stalls = watch()
+    for turn in range(1, 101):
+        watcher.turn(turn * 0.004, turn * 0.004 - 0.002)
+    watcher.close(0.404)
+    assert len(stalls) == 100
+    lengths = [end - start for start, end in stalls]
+    assert max(lengths) <= 0.008 + 1e-9
+    assert all(later > earlier for (_, earlier), (later, _) in pairwise(stalls))
+
+
+def test_answers_read_after_a_late_turn_lie_in_its_stall() -> None:
+    watcher, stalls = watch()
+    watcher.turn(0.001, 0.001)
+    watcher.turn(1.501, 0.002)
+    watcher.turn(1.503, 1.502)
+    ((start, end),) = stalls
+    assert start == 0.001 and end == 1.503
 
 
 def test_open_stall_ends_with_the_watch() -> None:
