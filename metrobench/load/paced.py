@@ -52,7 +52,7 @@ class PacedRun:
         self._tell = tell
         self._frames = spec.frames
         self._timer = DeadlineTimer()
-        self._count = OnlineCount(book.spool.table(), spec.budget, spec.cut_frames)
+        self._count = OnlineCount(book.spool.table(), spec.late_after, spec.cut_frames)
         self._slots = np.array([conn.slot for conn in conns])
         self._judged = False
         self._most_missed = spec.stop_after_misses
@@ -118,7 +118,7 @@ class PacedRun:
     @property
     def _decided_at(self) -> float:
         """When the last planned frame of the last session is decided."""
-        return self._schedule.end_of(self._spec.cut_frames + self._frames - 1) + self._spec.budget
+        return self._schedule.end_of(self._spec.cut_frames + self._frames - 1) + self._spec.wait
 
     def _turn(self) -> None:
         now = monotonic()

@@ -46,6 +46,8 @@ class LoadSpec:
     fill_timeout: float = 60.0
     stop_after_misses: int | None = None
     """Stop as soon as more measured frames than this are missed beyond doubt."""
+    limit: float | None = None
+    """Seconds after t_ready from which an answer counts as a miss for `stop_after_misses`; None: the budget."""
     cores: frozenset[int] | None = None
     """Cores of the load process; None: wherever the system puts it."""
     sample_rate: int = 16_000
@@ -61,12 +63,22 @@ class LoadSpec:
         return make_schedule(self.sessions, self.budget, self.unit, self.first_ready, self.seed)
 
     @property
+    def late_after(self) -> float:
+        """Seconds after t_ready from which an answer counts as a miss."""
+        return self.budget if self.limit is None else self.limit
+
+    @property
+    def wait(self) -> float:
+        """Seconds to go on after the last measured frame is ready, so that its outcome is known."""
+        return max(self.budget, self.late_after)
+
+    @property
     def table_frames(self) -> int:
         """Frames of each session that the facts have room for: cut, measured, and those ready before the end."""
         if self.mode != "paced":
             return 1
         # after the last measured frame of the last session: the deadline, the grace, the spread of the phases
-        return self.cut_frames + self.max_frames + math.ceil((2 * self.budget + GRACE + 1.0) / self.unit) + 1
+        return self.cut_frames + self.max_frames + math.ceil((self.budget + self.wait + GRACE + 1.0) / self.unit) + 1
 
     def check(self) -> None:
         """Raises UsageError when a field is out of bounds."""

@@ -66,3 +66,15 @@ def test_failed_event_is_an_error_with_the_right_exit_code() -> None:
     assert isinstance(unreachable, UnreachableError) and (unreachable.message, unreachable.hint) == ("m", "h")
     assert isinstance(LoadEvent("failed", cause="usage").error(), UsageError)
     assert isinstance(LoadEvent("died").error(), NotValidError)
+
+
+def test_an_objective_looser_than_the_budget_is_waited_for() -> None:
+    loose = replace(GOOD, limit=3.0)
+    assert (loose.late_after, loose.wait) == (3.0, 3.0)
+    assert loose.table_frames > GOOD.table_frames
+    tight = replace(GOOD, limit=0.25)
+    assert (tight.late_after, tight.wait) == (0.25, 1.0)
+
+
+def test_phases_spread_over_the_budget_whatever_the_objective() -> None:
+    assert replace(GOOD, limit=30.0).schedule().phases.max() < GOOD.budget
