@@ -31,6 +31,7 @@ from metrobench.worker.cores import layout
 from metrobench.worker.engine import Chunk, EngineStats, Output
 from metrobench.worker.features import Extractor
 from metrobench.worker.launcher import MALLOC, ForkServer, Worker
+from metrobench.worker.preload import ENVIRONMENT
 from metrobench.worker.sessions import SessionRules
 from metrobench.worker.spec import STANDIN, WorkerSpec
 
@@ -174,9 +175,8 @@ def main() -> None:
     parser.add_argument("--sessions", type=int, default=64)
     given = parser.parse_args()
     if os.environ.get("GLIBC_TUNABLES") != MALLOC["GLIBC_TUNABLES"]:
-        os.execve(
-            sys.executable, [sys.executable, *sys.argv], os.environ | MALLOC
-        )  # memory as in the gateway's process
+        # Memory and threads as in the gateway's process.
+        os.execve(sys.executable, [sys.executable, *sys.argv], os.environ | MALLOC | ENVIRONMENT)
     figures = measure(given.model, given.runs, given.sessions)
     figures["cores"] = len(os.sched_getaffinity(0))
     json.dump(figures, sys.stdout, indent=2)

@@ -96,7 +96,9 @@ class VllmEngine:
             detokenize=False,
             output_kind=RequestOutputKind.DELTA,
             temperature=0.0,
-            **({"skip_clone": True} if "skip_clone" in SamplingParams.__struct_fields__ else {}),
+            **(
+                {"skip_clone": True} if "skip_clone" in SamplingParams.__struct_fields__ else {}
+            ),  # or vLLM deep-copies them every frame
         )
         arguments = engine_arguments(spec, folder)
         try:
@@ -146,7 +148,7 @@ class VllmEngine:
                     part = output.outputs[0]
                     yield Output(list(part.token_ids), part.finish_reason is not None)
         except VllmDead as error:
-            raise EngineDeadError(str(error)) from error
+            raise EngineDeadError("the engine process is gone") from error
 
     async def _inputs(self, chunks: AsyncGenerator[Chunk, None]) -> AsyncGenerator[Any, None]:
         async for chunk in chunks:

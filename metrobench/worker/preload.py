@@ -29,6 +29,7 @@ ENVIRONMENT = {
 """Set before any import, where the user has not set them."""
 
 LAZY_BYTES = 1 << 24
+"""Smallest `torch.zeros` that is left untouched."""
 _PAGE = 4096
 
 UNWANTED = ("torchvision", "torchaudio", "torchcodec")
@@ -58,6 +59,7 @@ CPU_MODULES = (
     "vllm.distributed.elastic_ep.elastic_execute",
 )
 """Loaded by every engine sooner or later; missing ones are passed over, other versions have others."""
+
 MODELS = {"Qwen3ForCausalLM": "vllm.model_executor.models.qwen3"}
 """Registered as classes: vLLM inspects a model known only by name in a new process, which takes seconds."""
 
@@ -151,9 +153,8 @@ def leave_large_zeros_untouched() -> None:
 
     def zeros(*size: object, **options: object) -> object:
         lazily = len(size) == 1 and isinstance(size[0], int) and size[0] >= LAZY_BYTES
-        if not lazily or options.keys() - {"dtype", "device"} or options.get("dtype") is not torch.int8:
-            return fill(*size, **options)
-        if torch.device(options.get("device") or "cpu").type != "cpu":
+        plain = not options.keys() - {"dtype", "device"} and options.get("dtype") is torch.int8
+        if not (lazily and plain and torch.device(options.get("device") or "cpu").type == "cpu"):
             return fill(*size, **options)
         count = int(str(size[0]))
         memory = np.zeros(count + _PAGE, dtype=np.int8)

@@ -149,7 +149,7 @@ class Session:
                     self._take(output)
             self._fail("engine_error", "the engine ended the session")
         except EngineDeadError as error:
-            self._fail("engine_dead", str(error) or "the engine process is gone")
+            self._fail("engine_dead", str(error))
         except Exception as error:
             self._fail("engine_error", f"{type(error).__name__}: {error}")
 

@@ -26,6 +26,8 @@ def test_the_interval_holds_the_true_capacity(tmp_path: Path) -> None:
             "--model",
             "smoke",
             "--json",
+            "--effort",
+            "quick",
             "--out",
             str(tmp_path),
         ]
