@@ -169,6 +169,10 @@ def _read(path: Path) -> Profile:
         if not bound.low <= value <= bound.high:
             limits = f"{bound.low:g} to {bound.high:g}"
             raise UsageError(f"profile {path.name}: {bound.path} = {value:g} is outside {limits}")
+    for part in ("decoder", "stand_in"):
+        heads, kv_heads = _field(profile, f"{part}.heads"), _field(profile, f"{part}.kv_heads")
+        if heads % kv_heads:
+            raise UsageError(f"profile {path.name}: {part}.heads must be a multiple of {part}.kv_heads")
     if profile.timing.unit_ms % 20:
         raise UsageError(f"profile {path.name}: timing.unit_ms must be a multiple of 20")
     return profile

@@ -70,6 +70,7 @@ def test_ones_own_file_works_by_path(tmp_path: Path) -> None:
         {"decoder__layers": 0},
         {"reference_gpu__utilisation": 1.5},
         {"stand_in__block_size": 3},
+        {"stand_in__kv_heads": 3},
         {"title": 5},
         {"unheard": 1},
     ],
