@@ -410,7 +410,7 @@ class Conversation:
         unit = self._shared.unit_ms
         self._send(
             f'{{"type":"metrobench.frame.done","event_id":"event_{self._events}","frame":{done.frame},'
-            f'"media_time":{{"start_ms":{done.frame * unit:g},"duration_ms":{unit:g}}},"tokens":{len(done.tokens)},'
+            f'"media_time":{{"start_ms":{done.frame * unit!r},"duration_ms":{unit!r}}},"tokens":{len(done.tokens)},'
             f'"speaking":{"true" if done.speaking else "false"},"resident_tokens":{done.resident}}}'.encode()
         )
 

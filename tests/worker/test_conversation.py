@@ -11,7 +11,7 @@ import pytest
 
 from metrobench.worker.conversation import REPLY_UNITS, Conversation, Shared
 from metrobench.worker.features import Extractor
-from metrobench.worker.sessions import SessionRules
+from metrobench.worker.sessions import FrameDone, SessionRules
 from tests.worker.engines import ScriptedEngine, settle
 
 RATE, UNIT_MS = 16_000, 100
@@ -105,6 +105,14 @@ def test_every_unit_of_audio_gives_one_frame_done():
         assert (first["frame"], first["media_time"]) == (0, {"start_ms": 0, "duration_ms": 100})
         assert (second["frame"], second["media_time"]) == (1, {"start_ms": 100, "duration_ms": 100})
         assert (second["tokens"], second["speaking"], second["resident_tokens"]) == (1, False, 10)
+
+    scene(play)
+
+
+def test_media_time_stays_exact_for_hours():
+    async def play(client: Client) -> None:
+        client.talk.frame_done(FrameDone(1_234_567, [1], False, 5))
+        assert client.events[-1]["media_time"]["start_ms"] == 123_456_700
 
     scene(play)
 

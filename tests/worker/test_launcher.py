@@ -7,6 +7,8 @@ import signal
 import subprocess
 import sys
 import time
+import urllib.error
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -133,6 +135,8 @@ def test_a_killed_engine_is_a_death_told_to_all(worker: Worker):
 
     asyncio.run(play())
     wait_until(lambda: not worker.alive(), "the death")
+    with pytest.raises(urllib.error.HTTPError, match="503"):
+        urllib.request.urlopen(f"http://127.0.0.1:{worker.info.port}/health", timeout=HANG)
     assert "killed by signal 9" in (worker.death() or "")
 
 
