@@ -127,14 +127,16 @@ def probe_plan(
         sampler = _Sampler(running)
         with LoadProcess(spec) as load:
             load.start()
-            marks, plan = _follow(load, plan, setting, sampler, watch)
+            marks, plan, died = _follow(load, plan, setting, sampler, watch)
             load.stop()
             facts = load.facts()
         death = running.death()
         description = running.describe() | {"client_cores": sorted(server.client_cores or ())}
     rows = _since(sampler.rows, marks.get("started"))
     steal = _mean(rows, "steal")
-    verdict = judge(facts, plan, steal=steal)
+    shares = _cpu_shares(rows, plan)
+    others = shares.get("others") if server.fresh_each_run else None
+    verdict = judge(facts, plan, steal=steal, others=others, client_died=bool(died))
     complaint = _store(folder, facts, rows)
     record = ProbeRecord(
         index=index,
@@ -143,13 +145,13 @@ def probe_plan(
         seed=seed,
         started=started,
         outcome="interrupted" if watch.interrupted() else verdict.outcome.value,
-        reasons=[*verdict.sentences, *([f"the server died: {death}"] if death else []), *complaint],
+        reasons=[*verdict.sentences, *died, *([f"the server died: {death}"] if death else []), *complaint],
         span_seconds=plan.span,
         wall_seconds=round(time.monotonic() - begin, 3),
         start_seconds=_between(begin, marks.get("connected")),
         fill_seconds=_between(marks.get("connected"), marks.get("filled")) if fill else None,
         verdict=msgspec.to_builtins(verdict),
-        cpu_shares=_cpu_shares(rows, plan),
+        cpu_shares=shares,
         kv_peak=_peak(rows, "kv_usage"),
         waiting_peak=_peak(rows, "waiting"),
         close_reasons=sorted({session.reason for session in facts.sessions if session.reason}),
@@ -219,9 +221,11 @@ def load_spec(
 
 def _follow(
     load: LoadProcess, plan: Plan, setting: Setting, sampler: _Sampler, watch: Watch
-) -> tuple[dict[str, float], Plan]:
-    """Watch the run to its end. Returns when it connected, filled and started (monotonic), and the final plan."""
+) -> tuple[dict[str, float], Plan, list[str]]:
+    """Watch the run to its end. Returns when it connected, filled and started (monotonic), the final plan, and how
+    the load process died, if it did."""
     marks: dict[str, float] = {}
+    died: list[str] = []
     first = plan.frames
     while not watch.interrupted():
         event = load.next_event(SAMPLE_EVERY / 2)
@@ -246,8 +250,9 @@ def _follow(
         elif event.kind in ("failed", "died"):
             if "started" not in marks:
                 raise event.error()
+            died.append(event.message)
             break
-    return marks, plan
+    return marks, plan, died
 
 
 def _longer(facts: RunFacts, plan: Plan, setting: Setting, first: int) -> Plan | None:

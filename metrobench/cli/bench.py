@@ -30,7 +30,7 @@ from metrobench.worker.cores import layout, pin_all_threads
 from metrobench.worker.launcher import ForkServer
 from metrobench.worker.spec import STANDIN
 
-MAX_OTHERS = 0.15
+DOUBTFUL_OTHERS = 0.12
 """CPU of other programs, in cores, above which a run is doubtful."""
 INTERRUPT_CODE = 128
 """Exit codes of an interrupted command: 128 + the signal's number."""
@@ -165,7 +165,7 @@ class Bench:
         self.record.probes.append(probe)
         for code in probe.verdict["warnings"]:
             self.warn(Warn(code))
-        if probe.cpu_shares.get("others", 0.0) > MAX_OTHERS:
+        if probe.cpu_shares.get("others", 0.0) > DOUBTFUL_OTHERS:
             self.warn(Warn.OTHERS_BUSY)
         if probe.prefix_hit_tokens:
             self.warn(Warn.PREFIX_HITS)

@@ -13,6 +13,9 @@ FIRM_FRAMES = 20
 FIRM_MISSES = 1
 """m: misses in them that are still fine."""
 
+EARLY = 1e-3
+"""Seconds before t_ready from which an answer is too early to be one: no chunk is sent before it is due."""
+
 
 class Misses(Struct, frozen=True):
     """Counts over all due frames of all planned sessions."""
@@ -35,6 +38,8 @@ class Misses(Struct, frozen=True):
     """Missed frames of sessions that were refused or closed."""
     dropped: int
     """Lost frames that the server skipped: it answered a later frame of the same session."""
+    early: int
+    """Frames "answered" before their last sample was due: such replies belong to other frames."""
     hollow: int
     """Met frames that were empty where content was due."""
     rate: float | None
@@ -65,6 +70,7 @@ def census(table: FrameTable, span: Span) -> Misses:
         lost=int((silent & ~span.dead).sum()),
         dead=int((silent & span.dead).sum()),
         dropped=int((silent & ~span.dead & _passed_over(span.answered)).sum()),
+        early=int((span.answered & (span.done < span.ready - EARLY)).sum()),
         hollow=int((span.met & span.empty).sum()),
         rate=int(missed.sum()) / due if due else None,
         interval=_interval(span, table.plan.block),

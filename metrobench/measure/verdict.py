@@ -22,6 +22,8 @@ from metrobench.measure.settle import mser5
 from metrobench.measure.warnings import Warn
 from metrobench.units import percent, seconds
 
+MAX_OTHERS = 0.25
+"""CPU of other programs on the machine of an embedded worker, in cores, above which a run is void."""
 MAX_STEAL = 0.05
 """Share of CPU time stolen by the hypervisor above which a run is void."""
 
@@ -50,6 +52,9 @@ class Reason(StrEnum):
     CLIENT_DECIDES = "client-decides"
     STEAL = "steal"
     GPU_BUSY = "gpu-busy"
+    OTHERS_BUSY = "others-busy"
+    CLIENT_DIED = "client-died"
+    TIE_LOST = "tie-lost"
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
@@ -95,6 +100,8 @@ class Verdict(Struct, frozen=True, kw_only=True):
     """Did the client keep its schedule?"""
     steal: float | None
     """Share of CPU time stolen in the run; None: not visible."""
+    others: float | None
+    """Cores that other programs kept busy; None: not visible, or the server is somebody else's."""
 
     @property
     def narrow(self) -> bool:
@@ -102,11 +109,19 @@ class Verdict(Struct, frozen=True, kw_only=True):
         return is_narrow(self.outcome, self.reasons, self.growth, self.limit)
 
 
-def judge(facts: RunFacts, plan: Plan, steal: float | None = None, gpu_busy: bool | None = None) -> Verdict:
+def judge(
+    facts: RunFacts,
+    plan: Plan,
+    steal: float | None = None,
+    gpu_busy: bool | None = None,
+    others: float | None = None,
+    client_died: bool = False,
+) -> Verdict:
     """Judge one run by the rules of measurement.md. Pure: the same facts give the same verdict.
 
-    `steal`: share of CPU time stolen by the hypervisor over the run; `gpu_busy`: another process used the GPU.
-    None where the caller cannot see it.
+    `steal`: share of CPU time stolen by the hypervisor over the run; `gpu_busy`: another process used the GPU;
+    `others`: cores that other programs kept busy beside an embedded worker. None where the caller cannot see it.
+    `client_died`: the load process ended before the run did.
     """
     table = build_table(facts, plan)
     span = table.span
@@ -115,7 +130,15 @@ def judge(facts: RunFacts, plan: Plan, steal: float | None = None, gpu_busy: boo
     excused = decide(table, collapse, without_client=True) if span.lateness[span.due].any() else decided
     misses = census(table, span)
     steal = steal if steal is not None and np.isfinite(steal) else None
-    void = _void(decided, excused, client, steal, gpu_busy)
+    others = others if others is not None and np.isfinite(others) else None
+    around = {
+        Reason.CLIENT_DIED: client_died,
+        Reason.TIE_LOST: misses.early > 0,
+        Reason.STEAL: steal is not None and steal > MAX_STEAL,
+        Reason.GPU_BUSY: bool(gpu_busy),
+        Reason.OTHERS_BUSY: others is not None and others > MAX_OTHERS,
+    }
+    void = (*_client_limited(decided, excused, client), *(reason for reason, holds in around.items() if holds))
     outcome, reasons = (Outcome.VOID, void) if void else (decided.outcome, decided.reasons)
     verdict = Verdict(
         outcome=outcome,
@@ -138,6 +161,7 @@ def judge(facts: RunFacts, plan: Plan, steal: float | None = None, gpu_busy: boo
         collapse=collapse,
         client=client,
         steal=steal,
+        others=others,
     )
     return replace(verdict, sentences=tuple(_SENTENCES[reason](verdict) for reason in reasons))
 
@@ -195,19 +219,13 @@ def _failures(
     return tuple(reason for reason, holds in found.items() if holds)
 
 
-def _void(
-    decided: Decision, excused: Decision, client: Client, steal: float | None, gpu_busy: bool | None
-) -> tuple[Reason, ...]:
-    """Why the run proves nothing; empty where it does prove something."""
+def _client_limited(decided: Decision, excused: Decision, client: Client) -> tuple[Reason, ...]:
+    """Why the run proves nothing about the server: it is the client that was measured. Empty where it was not."""
     reasons = []
     if client.lagging:
         reasons.append(Reason.CLIENT_LAG)
     if decided.outcome is not excused.outcome:
         reasons.append(Reason.CLIENT_DECIDES)
-    if steal is not None and steal > MAX_STEAL:
-        reasons.append(Reason.STEAL)
-    if gpu_busy:
-        reasons.append(Reason.GPU_BUSY)
     return tuple(reasons)
 
 
@@ -294,4 +312,11 @@ _SENTENCES: dict[Reason, Callable[[Verdict], str]] = {
         f"the hypervisor took {percent(verdict.steal or 0.0)} of the CPU time, more than {percent(MAX_STEAL, 0)}"
     ),
     Reason.GPU_BUSY: lambda _: "another process was busy on the GPU",
+    Reason.OTHERS_BUSY: lambda verdict: (
+        f"other programs kept {verdict.others or 0.0:.2f} cores busy, more than {MAX_OTHERS:g}"
+    ),
+    Reason.CLIENT_DIED: lambda _: "the load process ended before the run did",
+    Reason.TIE_LOST: lambda verdict: (
+        f"tie lost: {verdict.misses.early} answers came before the audio they claim to answer"
+    ),
 }

@@ -82,6 +82,9 @@ _SHORT = {
     "client-decides": "client too slow",
     "steal": "CPU stolen",
     "gpu-busy": "GPU shared",
+    "others-busy": "machine busy",
+    "client-died": "client died",
+    "tie-lost": "tie lost",
 }
 """Reasons of metrobench.measure.verdict in a few words."""
 

@@ -316,6 +316,7 @@ class MscsSearch:
     def _warnings(self, hi: int | None) -> tuple[Warn, ...]:
         found = {
             Warn.PASS_ABOVE_HI: hi is not None and any(t.passed for n, t in self._tallies.items() if n > hi),
-            Warn.NOT_CONVERGED: self._stop not in (Stop.CONVERGED, Stop.LOWER_BOUND, Stop.NOTHING_PASSED),
+            Warn.NOT_CONVERGED: self._stop
+            not in (Stop.CONVERGED, Stop.LOWER_BOUND, Stop.NOTHING_PASSED, Stop.INTERRUPTED),
         }
         return tuple(warning for warning, holds in found.items() if holds)

@@ -157,3 +157,27 @@ def test_every_reason_has_a_sentence_with_its_figures(plan: Plan) -> None:
     failed = judge(facts(plan, ready, ready + 1.5, refused=(1, 2)), plan)
     assert any("2 of 40 sessions were refused" in sentence for sentence in failed.sentences)
     assert any("6 are allowed" in sentence for sentence in failed.sentences)
+
+
+def test_an_answer_before_its_audio_loses_the_tie() -> None:
+    plan = plan_run(sessions=2, budget=1.0, unit=1.0, q=0.01)
+    ready = ready_times(plan)
+    verdict = judge(facts(plan, ready, ready - 3.5), plan)
+    assert verdict.outcome is Outcome.VOID
+    assert verdict.reasons == (Reason.TIE_LOST,)
+    assert "tie lost" in verdict.sentences[0]
+
+
+def test_other_programs_on_the_machine_void_a_run() -> None:
+    plan = plan_run(sessions=2, budget=1.0, unit=1.0, q=0.01)
+    ready = ready_times(plan)
+    assert judge(facts(plan, ready, ready + 0.1), plan, others=0.05).outcome is Outcome.PASSED
+    verdict = judge(facts(plan, ready, ready + 0.1), plan, others=0.5)
+    assert verdict.outcome is Outcome.VOID
+    assert "0.50 cores" in verdict.sentences[0]
+
+
+def test_a_client_that_died_voids_its_run() -> None:
+    plan = plan_run(sessions=2, budget=1.0, unit=1.0, q=0.01)
+    ready = ready_times(plan)
+    assert judge(facts(plan, ready, ready + 0.1), plan, client_died=True).reasons == (Reason.CLIENT_DIED,)
