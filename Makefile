@@ -17,7 +17,8 @@ test: setup-dev
 	$(BIN)/ruff check metrobench tests benchmarks
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadgroup -m "not realtime"
+	$(BIN)/pytest -m realtime
 
 setup: $(VENV)/.installed
 setup-dev: $(VENV)/.installed-dev

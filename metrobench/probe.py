@@ -128,6 +128,7 @@ def probe_plan(
         with LoadProcess(spec) as load:
             load.start()
             marks, plan, died = _follow(load, plan, setting, sampler, watch)
+            ended = time.monotonic()
             load.stop()
             facts = load.facts()
         death = running.death()
@@ -136,7 +137,8 @@ def probe_plan(
     steal = _mean(rows, "steal")
     shares = _cpu_shares(rows, plan)
     others = shares.get("others") if server.fresh_each_run else None
-    verdict = judge(facts, plan, steal=steal, others=others, client_died=bool(died))
+    slowdown = server.meter.worst(marks.get("started", begin), ended) if server.meter else None
+    verdict = judge(facts, plan, steal=steal, others=others, slowdown=slowdown, client_died=bool(died))
     complaint = _store(folder, facts, rows)
     record = ProbeRecord(
         index=index,

@@ -60,6 +60,11 @@ class Timing(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         """Seconds of audio in one frame."""
         return self.unit_ms / 1000.0
 
+    @property
+    def most_tokens(self) -> int:
+        """Most tokens that one frame adds to the context."""
+        return self.tokens_in + max(self.tokens_out_speaking, self.tokens_out_listening)
+
 
 class ReferenceGpu(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     """The GPU whose KV pool the stand-in copies, in tokens."""
@@ -148,7 +153,7 @@ def load_profile(name_or_path: str) -> Profile:
     names = profile_names()
     if name_or_path not in names:
         close = difflib.get_close_matches(name_or_path, names, n=1)
-        hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(names)}"
+        hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(names)}."
         raise UsageError(f"unknown model {name_or_path!r}", f"{hint} A path to a .toml profile works too.")
     return _read(data_folder("profiles") / f"{name_or_path}.toml")
 

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from metrobench.errors import UsageError
 from metrobench.policy import KvPolicy
 from metrobench.profiles import Profile
+from metrobench.speed import SpeedMeter
 from metrobench.worker.cores import Layout
 from metrobench.worker.launcher import ForkServer, Worker
 from metrobench.worker.spec import DUMMY, HUB, STANDIN, WorkerSpec
@@ -44,6 +45,8 @@ class Server(Protocol):
     """True where sessions can be given resident tokens before they start."""
     client_cores: frozenset[int] | None
     """Cores for the load process; None: any."""
+    meter: SpeedMeter | None
+    """Meters the cores of server and client, where both are ours."""
 
     @contextmanager
     def fresh(self, sessions: int, log: Path) -> Iterator[Running]:
@@ -81,7 +84,9 @@ class EmbeddedServer:
         weights: str,
         pool_tokens: int | None,
         seed: int,
+        meter: SpeedMeter | None = None,
     ) -> None:
+        self.meter = meter
         self._forkserver = forkserver
         self._layout = layout
         self._profile = profile
@@ -136,6 +141,7 @@ class ForeignServer:
 
     fresh_each_run = False
     client_cores: frozenset[int] | None = None
+    meter: SpeedMeter | None = None
 
     def __init__(self, url: str, protocol: str, can_fill: bool, quiet: float = 1.0) -> None:
         self._url = url
@@ -152,12 +158,6 @@ class ForeignServer:
         else:
             time.sleep(self._quiet)
         yield _ForeignRunning(self._url, self._protocol, self._first_seen)
-
-
-def check_address(url: str) -> None:
-    """Raises UsageError on what is no WebSocket address."""
-    if not url.startswith(("ws://", "wss://")):
-        raise UsageError(f"--endpoint {url!r} is not a WebSocket address", "it starts with ws:// or wss://")
 
 
 def resolve_weights(weights: str, has_gpu: bool) -> str:

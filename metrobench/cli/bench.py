@@ -12,8 +12,10 @@ from typing import Any
 
 import msgspec
 
-from metrobench.cli.live import Interrupts, Live
+from metrobench.cli.live import Interrupted, Interrupts, Live
+from metrobench.cli.output import say
 from metrobench.corpus.manifest import default_clips
+from metrobench.endpoints.realtime import check_url
 from metrobench.endpoints.registry import PROTOCOLS
 from metrobench.environment import describe_machine
 from metrobench.errors import MetrobenchError, UsageError
@@ -24,7 +26,9 @@ from metrobench.policy import parse_policy
 from metrobench.probe import Setting, Watch
 from metrobench.profiles import load_profile
 from metrobench.records import SCHEMA, ProbeRecord, Record, RunFolder, Warned, now
-from metrobench.servers import EmbeddedServer, ForeignServer, Server, check_address, resolve_weights
+from metrobench.report import html
+from metrobench.servers import EmbeddedServer, ForeignServer, Server, resolve_weights
+from metrobench.speed import SpeedMeter
 from metrobench.units import parse_duration, parse_rate, parse_slo, percent, seconds
 from metrobench.worker.cores import layout, pin_all_threads
 from metrobench.worker.launcher import ForkServer
@@ -32,6 +36,7 @@ from metrobench.worker.spec import STANDIN
 
 DOUBTFUL_OTHERS = 0.12
 """CPU of other programs, in cores, above which a run is doubtful."""
+DEFAULT_MISS_RATE = "1%"
 INTERRUPT_CODE = 128
 """Exit codes of an interrupted command: 128 + the signal's number."""
 
@@ -42,7 +47,7 @@ class Request:
 
     model: str
     budget: str | None
-    miss_rate: str
+    miss_rate: str | None
     slo: str | None
     kv: str | None
     endpoint: str | None
@@ -66,15 +71,19 @@ class Bench:
         if request.endpoint is None:
             self.weights = resolve_weights(request.weights, has_gpu=bool(machine.gpus))
         else:
-            check_address(request.endpoint)
-            if request.protocol not in PROTOCOLS:
-                raise UsageError(f"unknown protocol {request.protocol!r}", f"known: {', '.join(PROTOCOLS)}")
+            check_url(request.endpoint)
+        if request.protocol not in PROTOCOLS:
+            raise UsageError(f"unknown protocol {request.protocol!r}", f"known: {', '.join(PROTOCOLS)}")
         self.stand_in = request.endpoint is None and self.weights == STANDIN
         block = self.profile.stand_in.block_size if self.stand_in else 1
         self.policy = parse_policy(request.kv or self.profile.kv, block)
         self.budget = parse_duration(request.budget, name="budget") if request.budget else self.profile.budget
-        self.q = parse_rate(request.miss_rate, name="--miss-rate")
-        self.slo = Slo(*parse_slo(request.slo)) if request.slo else None
+        if request.slo is not None and request.miss_rate is not None:
+            raise UsageError("--slo and --miss-rate are two rules for one verdict", "give one of them")
+        self.q = parse_rate(request.miss_rate or DEFAULT_MISS_RATE, name="--miss-rate")
+        self.slo = Slo(*parse_slo(request.slo)) if request.slo is not None else None
+        if request.endpoint is None:
+            self._check_pool()
         self.folder = RunFolder.create(out, f"{kind}-{self.profile.name}")
         self.record = Record(
             schema=SCHEMA,
@@ -89,6 +98,23 @@ class Bench:
             stand_in=self.stand_in,
         )
         self._begin = time.monotonic()
+
+    def _check_pool(self) -> None:
+        """Raises UsageError where not even one session can get full."""
+        positions, full = self.profile.decoder.max_positions, self.policy.full_tokens
+        room = self.profile.timing.most_tokens
+        if full + room >= positions:
+            raise UsageError(
+                f"--kv {self.policy}: a full session and one frame need {full + room} positions, {self.profile.name}"
+                f" has {positions}",
+                "choose a smaller window",
+            )
+        pool = self.request.pool_tokens
+        if pool is not None and pool < full + room:
+            raise UsageError(
+                f"--pool-tokens {pool}: one full session at {self.policy} and one frame need {full + room} tokens",
+                "give the pool room for at least one session",
+            )
 
     def setting(self, *, span: float | None, stop_when_failed: bool, extend_unresolved: bool) -> Setting:
         """The setting of this command's runs; noted in the record."""
@@ -126,7 +152,11 @@ class Bench:
             return
         cores = layout()
         self.live.status("loading vLLM (about 10 s, once)")
-        with ForkServer(self.folder.path / "workers.log") as forkserver:
+        meter = SpeedMeter({cores.engine} | cores.load)
+        forkserver = ForkServer(self.folder.path / "workers.log")
+        with self.interrupts.at_once():
+            forkserver.start()
+        with forkserver, meter:
             pin_all_threads(cores.front)
             if not cores.engine_alone:
                 self.warn(Warn.CORES_SHARED)
@@ -138,26 +168,33 @@ class Bench:
                 self.weights,
                 self.request.pool_tokens,
                 self.request.seed,
+                meter,
             )
 
     @contextmanager
     def recorded(self) -> Iterator[None]:
-        """Run the command's body; whatever happens in it, the record is complete and readable afterwards."""
-        self.folder.write(self.record)
-        try:
-            with self.interrupts:
+        """Run the command's body; whatever happens in it, record and page are complete and readable afterwards."""
+        with self.interrupts:
+            try:
+                self.folder.write(self.record)
                 yield
-            self.record.status = "interrupted" if self.interrupts.signum else "complete"
-        except MetrobenchError as error:
-            self.record.status, self.record.error = "failed", error.message
-            raise
-        except BaseException as error:
-            self.record.status, self.record.error = "failed", f"{type(error).__name__}: {error}"
-            raise
-        finally:
-            self.live.clear()
-            self.record.wall_seconds = round(time.monotonic() - self._begin, 1)
-            self.folder.write(self.record)
+                self.record.status = "interrupted" if self.interrupts.signum else "complete"
+            except Interrupted:
+                self.record.status = "interrupted"
+                raise
+            except MetrobenchError as error:
+                self.record.status, self.record.error = "failed", error.message
+                raise
+            except BaseException as error:
+                self.record.status, self.record.error = "failed", f"{type(error).__name__}: {error}"
+                raise
+            finally:
+                self.interrupts.finish()
+                self.live.clear()
+                self.record.wall_seconds = round(time.monotonic() - self._begin, 1)
+                self.folder.write(self.record)
+                html.write(self.folder, self.record)
+                self.folder.close()
 
     def add(self, probe: ProbeRecord, folder: str) -> None:
         """Note one measured run, and its warnings."""
@@ -190,8 +227,10 @@ class Bench:
 
 def _status(event: LoadEvent, kv: float | None) -> str:
     """One event of the load process in a few words."""
-    if event.kind == "filling" or (event.kind == "connected" and not event.filled):
-        return f"filling {event.filled} of {event.connected}" if event.filled else f"{event.connected} connected"
+    if event.kind == "connected":
+        return f"{event.connected} connected" + (f", {event.refused} refused" if event.refused else "")
+    if event.kind in ("filling", "filled"):
+        return f"{event.filled} sessions ready" + (f", {event.refused} refused" if event.refused else "")
     if event.kind in ("progress", "judge"):
         words = [f"{event.t:.0f} s"]
         if event.due:
@@ -209,4 +248,4 @@ def _status(event: LoadEvent, kv: float | None) -> str:
 def print_json(record: Record) -> None:
     """The record on stdout, as run.json has it."""
     data: Any = msgspec.json.format(msgspec.json.encode(record), indent=1)
-    print(data.decode())
+    say(data.decode())

@@ -58,7 +58,8 @@ def capacity(
 ) -> None:
     """How many sessions a deployment sustains (MSCS), fresh server per run."""
     from metrobench.cli.bench import Bench, Request, print_json
-    from metrobench.report import html, terminal
+    from metrobench.cli.output import say
+    from metrobench.report import terminal
     from metrobench.search.mscs import EFFORTS
     from metrobench.units import parse_duration
 
@@ -67,23 +68,18 @@ def capacity(
     span = parse_duration(duration, name="--duration") if duration else wanted.span
     setting = bench.setting(span=span, stop_when_failed=True, extend_unresolved=True)
     bench.record.setting |= {"effort": effort, "max_sessions": max_sessions}
-    if not as_json:
-        plan = setting.plan(max_sessions)
-        print(terminal.heading(bench.record, plan.span, fresh=not bench.policy.bounded or bool(asked["endpoint"])))
-        sys.stdout.flush()
-    code = 0
-    try:
-        with bench.recorded(), bench.server() as server:
-            search = _Search(bench, setting, server, wanted, max_sessions, guess)
-            code = search.run()
-    finally:
-        html.write(bench.folder, bench.record)
-        bench.folder.close()
+    with bench.recorded():
+        if not as_json:
+            plan = setting.plan(max_sessions)
+            fresh = not bench.policy.bounded or bool(asked["endpoint"])
+            say(terminal.heading(bench.record, plan.span, fresh=fresh))
+        with bench.server() as server:
+            code = _Search(bench, setting, server, wanted, max_sessions, guess).run()
     if as_json:
         print_json(bench.record)
     else:
-        print(terminal.capacity(bench.record))
-        print(f"report   {bench.folder.path / 'index.html'}")
+        say(terminal.capacity(bench.record))
+        say(f"report   {bench.folder.path / 'index.html'}")
     sys.exit(bench.exit_code(code))
 
 
@@ -112,11 +108,11 @@ class _Search:
             if made is None or made[0].outcome == "interrupted":
                 search.halt(Stop.INTERRUPTED)
             else:
-                search.tell(step.sessions, made[1].outcome, narrow=made[1].narrow)
+                search.tell(step.sessions, made[1].outcome, narrow=made[1].narrow, transient=made[1].transient)
         result = search.result()
         self._finish(result, guess)
         unknown = result.hi is None and result.stop is not Stop.LOWER_BOUND
-        return 3 if result.stop is Stop.VOID_TWICE or unknown else 0
+        return 3 if result.stop in (Stop.VOID_TWICE, Stop.MACHINE_SLOW) or unknown else 0
 
     def _first_guess(self) -> int | None:
         """Where to start: as asked, or by a closed loop on a throwaway worker, or by short runs at an endpoint."""

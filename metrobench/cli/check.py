@@ -23,23 +23,20 @@ FRAMES = 5
 def check(out: Path, as_json: bool, quiet: bool, **asked: Any) -> None:
     """One session end to end: does this endpoint answer, and how fast?"""
     from metrobench.cli.bench import Bench, Request, print_json
+    from metrobench.cli.output import say
     from metrobench.probe import probe_plan
-    from metrobench.report import html, terminal
+    from metrobench.report import terminal
 
-    bench = Bench("check", Request(miss_rate="1%", slo=None, **asked), out, quiet or as_json)
+    bench = Bench("check", Request(miss_rate=None, slo=None, **asked), out, quiet or as_json)
     setting = bench.setting(span=None, stop_when_failed=False, extend_unresolved=False)
     plan = setting.short_plan(FRAMES)
-    try:
-        with bench.recorded(), bench.server() as server:
-            watch = bench.watch("one session")
-            found, _ = probe_plan(setting, server, plan, bench.request.seed, 1, bench.folder.path, watch)
-            bench.add(found, ".")
-    finally:
-        html.write(bench.folder, bench.record)
-        bench.folder.close()
+    with bench.recorded(), bench.server() as server:
+        watch = bench.watch("one session")
+        found, _ = probe_plan(setting, server, plan, bench.request.seed, 1, bench.folder.path, watch)
+        bench.add(found, ".")
     answered = found.verdict["misses"]["met"] + found.verdict["misses"]["late"]
     if as_json:
         print_json(bench.record)
     else:
-        print(terminal.check(bench.record, found, answered))
+        say(terminal.check(bench.record, found, answered))
     sys.exit(bench.exit_code(0 if answered else 1))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import importlib
-import os
+import signal
 import sys
 
 import click
@@ -58,15 +58,16 @@ def main(arguments: list[str] | None = None) -> None:
             raise
         _complain(error.message, error.hint)
         code = error.exit_code
+    except click.exceptions.NoArgsIsHelpError as error:
+        print(error.format_message(), file=sys.stderr)
+        code = 2
     except click.UsageError as error:
         where = error.ctx.command_path if error.ctx else "metrobench"
         _complain(error.format_message(), f"{where} --help shows what there is")
         code = 2
-    except (KeyboardInterrupt, click.Abort):
-        code = 130
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        code = 141
+    except (KeyboardInterrupt, click.Abort) as error:
+        # click turns a KeyboardInterrupt into its own Abort
+        code = 128 + getattr(error.__cause__ or error, "signum", signal.SIGINT)
     sys.exit(code if isinstance(code, int) else 0)
 
 

@@ -39,10 +39,8 @@ budget = click.option(
 objective = group(
     click.option(
         "--miss-rate",
-        default="1%",
-        show_default=True,
         metavar="RATE",
-        help="Largest share of frames that may miss the budget.",
+        help="Largest share of frames that may miss the budget. [default: 1%]",
     ),
     click.option("--slo", metavar="RULE", help='Latency objective instead of the miss rate, for example "p99<=1s".'),
 )

@@ -27,28 +27,26 @@ from metrobench.cli import options
 def run(sessions: int, duration: str, out: Path, as_json: bool, quiet: bool, **asked: Any) -> None:
     """One measured run at a fixed number of sessions."""
     from metrobench.cli.bench import Bench, Request, print_json
+    from metrobench.cli.output import say
     from metrobench.probe import probe
-    from metrobench.report import html, terminal
+    from metrobench.report import terminal
     from metrobench.units import parse_duration
 
     span = parse_duration(duration, name="--duration")
     bench = Bench("run", Request(**asked), out, quiet or as_json)
     setting = bench.setting(span=span, stop_when_failed=False, extend_unresolved=False)
-    if not as_json:
-        fresh = not bench.policy.bounded or bool(asked["endpoint"])
-        print(terminal.heading(bench.record, setting.plan(sessions).span, fresh=fresh), flush=True)
-    try:
-        with bench.recorded(), bench.server() as server:
+    with bench.recorded():
+        if not as_json:
+            fresh = not bench.policy.bounded or bool(asked["endpoint"])
+            say(terminal.heading(bench.record, setting.plan(sessions).span, fresh=fresh))
+        with bench.server() as server:
             watch = bench.watch(f"{sessions} sessions")
             found, _ = probe(setting, server, sessions, bench.request.seed, 1, bench.folder.path, watch)
             bench.add(found, ".")
             bench.record.result = {"arithmetic": terminal.arithmetic(bench.profile, bench.policy, setting.budget)}
-    finally:
-        html.write(bench.folder, bench.record)
-        bench.folder.close()
     if as_json:
         print_json(bench.record)
     else:
-        print(terminal.run(bench.record, found))
-        print(f"report   {bench.folder.path / 'index.html'}")
+        say(terminal.run(bench.record, found))
+        say(f"report   {bench.folder.path / 'index.html'}")
     sys.exit(bench.exit_code(3 if found.outcome == "void" else 0))

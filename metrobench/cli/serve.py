@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import sys
 import tempfile
 import time
@@ -39,6 +40,7 @@ def serve(
 ) -> None:
     """The embedded worker alone, as a realtime WebSocket endpoint."""
     from metrobench.cli.live import Interrupts, Live
+    from metrobench.cli.output import say
     from metrobench.environment import describe_machine
     from metrobench.errors import UnreachableError
     from metrobench.policy import parse_policy
@@ -53,8 +55,9 @@ def serve(
     policy = parse_policy(kv or profile.kv, profile.stand_in.block_size if chosen == STANDIN else 1)
     cores = layout()
     live = Live(quiet=False)
-    with tempfile.TemporaryDirectory(prefix="metrobench-serve-") as folder, Interrupts() as interrupts:
-        log = Path(folder) / "worker.log"
+    _check_address(host, port)
+    log = Path(tempfile.gettempdir()) / f"metrobench-serve-{port}.log"
+    with Interrupts() as interrupts:
         spec = WorkerSpec(
             profile=profile,
             policy=policy,
@@ -69,15 +72,32 @@ def serve(
             port=port,
         )
         live.status("loading vLLM (about 10 s)")
-        with ForkServer(log) as forkserver:
+        forkserver = ForkServer(log)
+        with interrupts.at_once():
+            forkserver.start()
+        with forkserver:
             worker = forkserver.launch(spec)
             live.clear()
             kind = "a stand-in" if worker.info.stand_in else "dummy weights" if chosen == "dummy" else chosen
-            print(f"{profile.name} ({kind}) · {worker.info.policy} · at most {max_sessions} sessions")
-            print(f"listening on {worker.url} · Ctrl-C ends it", flush=True)
+            say(f"{profile.name} ({kind}) · {worker.info.policy} · at most {max_sessions} sessions")
+            say(f"listening on {worker.url} · Ctrl-C ends it · log {log}")
             while interrupts.signum is None:
                 if (death := worker.death()) is not None:
                     raise UnreachableError(f"the worker died: {death}")
                 time.sleep(0.2)
             worker.kill()
+    log.unlink(missing_ok=True)
     sys.exit(128 + interrupts.signum)
+
+
+def _check_address(host: str, port: int) -> None:
+    """Raises UnreachableError when nothing could listen there: known before vLLM is loaded."""
+    from metrobench.errors import UnreachableError
+
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        with socket.socket(family, kind, protocol) as probe:
+            probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            probe.bind(address)
+    except OSError as error:
+        raise UnreachableError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error

@@ -14,7 +14,7 @@ from metrobench.endpoints.base import NOT_UNDERSTOOD, FrameClass, Kind, Observat
 from metrobench.errors import UsageError
 from metrobench.measure.facts import FrameFlag
 
-FATAL_CODES = frozenset({"session_limit", "context_exhausted", "engine_dead"})
+FATAL_CODES = frozenset({"session_limit", "context_exhausted", "engine_dead", "engine_error", "buffer_overflow"})
 """Error codes after which the server closes the session."""
 
 _OUTPUT_TYPES = frozenset(

@@ -24,6 +24,8 @@ from metrobench.units import percent, seconds
 
 MAX_OTHERS = 0.25
 """CPU of other programs on the machine of an embedded worker, in cores, above which a run is void."""
+MAX_SLOWDOWN = 1.3
+"""A core of the machine this much slower than undisturbed for 2 s voids a run that did not pass."""
 MAX_STEAL = 0.05
 """Share of CPU time stolen by the hypervisor above which a run is void."""
 
@@ -53,8 +55,15 @@ class Reason(StrEnum):
     STEAL = "steal"
     GPU_BUSY = "gpu-busy"
     OTHERS_BUSY = "others-busy"
+    MACHINE_SLOW = "machine-slow"
     CLIENT_DIED = "client-died"
     TIE_LOST = "tie-lost"
+
+
+TRANSIENT = frozenset({Reason.MACHINE_SLOW})
+"""Reasons that pass by themselves: a run that is void for no other may be repeated more often."""
+_BY_SPEED = frozenset(Reason) - {Reason.COLLAPSE, Reason.REFUSED}
+"""Reasons that a slower machine can bring about."""
 
 
 class Verdict(Struct, frozen=True, kw_only=True):
@@ -102,11 +111,18 @@ class Verdict(Struct, frozen=True, kw_only=True):
     """Share of CPU time stolen in the run; None: not visible."""
     others: float | None
     """Cores that other programs kept busy; None: not visible, or the server is somebody else's."""
+    slowdown: float | None
+    """Slowest 2 s of a core of this machine: time for the same work, over that when undisturbed; None: not seen."""
 
     @property
     def narrow(self) -> bool:
         """Passed or failed by less than a factor of two: a replicate may well say otherwise."""
         return is_narrow(self.outcome, self.reasons, self.growth, self.limit)
+
+    @property
+    def transient(self) -> bool:
+        """Void for a reason that passes by itself."""
+        return self.outcome is Outcome.VOID and TRANSIENT.issuperset(self.reasons)
 
 
 def judge(
@@ -115,12 +131,14 @@ def judge(
     steal: float | None = None,
     gpu_busy: bool | None = None,
     others: float | None = None,
+    slowdown: float | None = None,
     client_died: bool = False,
 ) -> Verdict:
     """Judge one run by the rules of measurement.md. Pure: the same facts give the same verdict.
 
     `steal`: share of CPU time stolen by the hypervisor over the run; `gpu_busy`: another process used the GPU;
-    `others`: cores that other programs kept busy beside an embedded worker. None where the caller cannot see it.
+    `others`: cores that other programs kept busy beside an embedded worker; `slowdown`: how much slower a core of its
+    machine was for 2 s (who passes on a slow machine passes). None where the caller cannot see it.
     `client_died`: the load process ended before the run did.
     """
     table = build_table(facts, plan)
@@ -131,12 +149,15 @@ def judge(
     misses = census(table, span)
     steal = steal if steal is not None and np.isfinite(steal) else None
     others = others if others is not None and np.isfinite(others) else None
+    slowdown = slowdown if slowdown is not None and np.isfinite(slowdown) else None
+    slow = slowdown is not None and slowdown > MAX_SLOWDOWN
     around = {
         Reason.CLIENT_DIED: client_died,
         Reason.TIE_LOST: misses.early > 0,
         Reason.STEAL: steal is not None and steal > MAX_STEAL,
         Reason.GPU_BUSY: bool(gpu_busy),
         Reason.OTHERS_BUSY: others is not None and others > MAX_OTHERS,
+        Reason.MACHINE_SLOW: slow and decided.outcome is not Outcome.PASSED and _BY_SPEED.issuperset(decided.reasons),
     }
     void = (*_client_limited(decided, excused, client), *(reason for reason, holds in around.items() if holds))
     outcome, reasons = (Outcome.VOID, void) if void else (decided.outcome, decided.reasons)
@@ -162,6 +183,7 @@ def judge(
         client=client,
         steal=steal,
         others=others,
+        slowdown=slowdown,
     )
     return replace(verdict, sentences=tuple(_SENTENCES[reason](verdict) for reason in reasons))
 
@@ -314,6 +336,10 @@ _SENTENCES: dict[Reason, Callable[[Verdict], str]] = {
     Reason.GPU_BUSY: lambda _: "another process was busy on the GPU",
     Reason.OTHERS_BUSY: lambda verdict: (
         f"other programs kept {verdict.others or 0.0:.2f} cores busy, more than {MAX_OTHERS:g}"
+    ),
+    Reason.MACHINE_SLOW: lambda verdict: (
+        f"a core of this machine took {verdict.slowdown or 0.0:.2f} times as long for the same work for 2 s, more than"
+        f" {MAX_SLOWDOWN:g} (other guests of the hardware?)"
     ),
     Reason.CLIENT_DIED: lambda _: "the load process ended before the run did",
     Reason.TIE_LOST: lambda verdict: (

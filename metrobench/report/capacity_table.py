@@ -83,6 +83,7 @@ _SHORT = {
     "steal": "CPU stolen",
     "gpu-busy": "GPU shared",
     "others-busy": "machine busy",
+    "machine-slow": "machine slowed",
     "client-died": "client died",
     "tie-lost": "tie lost",
 }

@@ -83,7 +83,7 @@ def notes(record: Record) -> list[str]:
 def arithmetic(profile: Profile, policy: KvPolicy, horizon: float) -> str:
     """The model's KV limit on its reference GPU, by arithmetic alone."""
     timing, gpu = profile.timing, profile.reference_gpu
-    most = timing.tokens_in + timing.tokens_out_speaking
+    most = timing.most_tokens
     lifetime = round((most - 1) * horizon / timing.unit)
     count = kv_sessions(policy, profile.reference_pool_tokens, most, lifetime)
     how_long = "" if policy.bounded else f" of {seconds(horizon)}"
@@ -102,12 +102,9 @@ def run(record: Record, probe: ProbeRecord) -> str:
         ("verdict", probe.outcome),
         ("missed", f"{misses['missed']} of {misses['due']} frames ({_maybe(misses['rate'], percent)})"),
         ("latency", _latency(latency)),
-        (
-            "growth",
-            f"{slope['lower'] * 1e3:+.2f} to {slope['upper'] * 1e3:+.2f} ms/s" if slope else "too short to tell",
-        ),
+        ("growth", _growth(slope, latency)),
         ("drift", _drift(verdict["drift"])),
-        ("collapse", verdict["collapse"]["kind"]),
+        ("collapse", _collapse(verdict)),
         ("sessions lost", f"{misses['refused']} refused, {misses['died']} closed early"),
         ("hollow", f"{misses['hollow']} answers empty where content was due"),
         ("client", f"send lag p99 {_maybe(client['lag_p99'], seconds)}, {misses['ambiguous']} frames ambiguous"),
@@ -119,6 +116,8 @@ def run(record: Record, probe: ProbeRecord) -> str:
         lines += _hang(f"  {name:<14}", text)
     for reason in probe.reasons:
         lines += _hang("  because       ", reason)
+    for reason in probe.close_reasons:
+        lines += _hang("  server says   ", reason)
     lines += ["", *notes(record)]
     return "\n".join(lines)
 
@@ -141,6 +140,22 @@ def check(record: Record, probe: ProbeRecord, answered: int) -> str:
     for reason in probe.close_reasons:
         lines += _hang("  server says   ", reason)
     return "\n".join(lines)
+
+
+def _growth(slope: dict[str, Any] | None, latency: dict[str, Any]) -> str:
+    if latency["largest"] is None:
+        return "no answer"
+    return f"{slope['lower'] * 1e3:+.2f} to {slope['upper'] * 1e3:+.2f} ms/s" if slope else "too short to tell"
+
+
+def _collapse(verdict: dict[str, Any]) -> str:
+    if verdict["misses"]["refused"] == verdict["sessions"]:
+        return "not seen: no session was accepted"
+    if verdict["latency"]["largest"] is None:
+        return "nothing was ever answered"
+    collapse = verdict["collapse"]
+    when = "" if collapse["onset"] is None else f" at {seconds(sum(collapse['onset']) / 2)}"
+    return f"{collapse['kind']}{when}"
 
 
 def _latency(latency: dict[str, Any]) -> str:

@@ -185,8 +185,17 @@ class VllmEngine:
             await gone
         finally:
             asyncio.get_running_loop().remove_reader(process.sentinel)
-        process.join(1.0)
-        return _process_end(process.exitcode)
+        return _process_end(await _exit_code(process))
+
+
+async def _exit_code(process: Any) -> int | None:
+    """The exit code of an ended process. vLLM's own watcher may reap it first and notes the code a moment later."""
+    for _ in range(100):
+        process.join(0.0)
+        if process.exitcode is not None:
+            return int(process.exitcode)
+        await asyncio.sleep(0.01)
+    return None
 
 
 def _resolve(future: asyncio.Future[None]) -> None:

@@ -265,6 +265,8 @@ class ForkServer:
                 self._end.close()
                 self._end = None
             if self._process is not None:
+                if not self.vllm_version:
+                    self._process.kill()
                 _end_process(self._process)
                 self._process = None
             if self._root is not None:

@@ -177,6 +177,20 @@ def test_other_programs_on_the_machine_void_a_run() -> None:
     assert "0.50 cores" in verdict.sentences[0]
 
 
+def test_a_slow_machine_voids_a_failure_and_no_pass() -> None:
+    plan = plan_run(sessions=2, budget=1.0, unit=1.0, q=0.01)
+    ready = ready_times(plan)
+    assert judge(facts(plan, ready, ready + 0.1), plan, slowdown=2.0).outcome is Outcome.PASSED
+    assert judge(facts(plan, ready, ready + 1.5), plan, slowdown=1.1).outcome is Outcome.FAILED
+    verdict = judge(facts(plan, ready, ready + 1.5), plan, slowdown=2.0)
+    assert verdict.reasons == (Reason.MACHINE_SLOW,)
+    assert verdict.transient
+    assert "2.00 times as long" in verdict.sentences[0]
+    assert not judge(facts(plan, ready, ready + 1.5), plan, slowdown=2.0, others=1.0).transient
+    refused = judge(facts(plan, ready, ready + 0.1, refused=(1,)), plan, slowdown=2.0)
+    assert refused.outcome is Outcome.FAILED
+
+
 def test_a_client_that_died_voids_its_run() -> None:
     plan = plan_run(sessions=2, budget=1.0, unit=1.0, q=0.01)
     ready = ready_times(plan)

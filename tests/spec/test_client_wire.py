@@ -19,6 +19,8 @@ from metrobench.load.spec import LoadEvent
 from tests.servers.streaming import make_spec, stream, stream_once
 from tests.servers.truth import Script, TruthServer
 
+pytestmark = pytest.mark.realtime
+
 SCRIPT = Script(unit=0.1, first_ready=0.1)
 
 

@@ -11,6 +11,8 @@ from metrobench.measure.facts import FrameFlag
 from tests.servers.streaming import stream, stream_once
 from tests.servers.truth import ALL, Script
 
+pytestmark = pytest.mark.realtime
+
 SCRIPT = Script(unit=0.1, first_ready=0.1)
 
 

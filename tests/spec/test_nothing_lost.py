@@ -16,7 +16,7 @@ import pytest
 
 from metrobench.records import Record, read_facts, read_record
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.engine, pytest.mark.realtime, pytest.mark.timeout(400)]
 
 FOUND = ((0, "failed"), (3, "void"))
 """Exit code and outcome of a run that found a death; void where other programs kept the machine busy beside it."""
@@ -104,8 +104,18 @@ def test_an_interrupted_capacity_keeps_what_it_measured(tmp_path: Path, signum: 
     assert (command.folder() / "index.html").is_file()
 
 
+def test_an_interrupt_while_vllm_loads_ends_at_once(tmp_path: Path) -> None:
+    command = Command(tmp_path, "capacity")
+    wait_for(lambda: list(tmp_path.glob("*/run.json")))
+    command.process.send_signal(signal.SIGTERM)
+    assert command.finish()[0] == 143
+    record = command.record()
+    assert (record.status, record.probes) == ("interrupted", [])
+    assert not list(tmp_path.glob("*/.reserve"))
+
+
 def test_an_engine_killed_in_mid_run_is_a_finding(tmp_path: Path) -> None:
-    command = Command(tmp_path, "run", "--sessions", "4", "--duration", "20s")
+    command = Command(tmp_path, "run", "--sessions", "4", "--duration", "15s")
     command.wait_streaming()
     command.engine().send_signal(signal.SIGKILL)
     code, out, _ = command.finish()
@@ -119,7 +129,7 @@ def test_an_engine_killed_in_mid_run_is_a_finding(tmp_path: Path) -> None:
 
 
 def test_a_worker_killed_in_mid_run_is_a_finding(tmp_path: Path) -> None:
-    command = Command(tmp_path, "run", "--sessions", "4", "--duration", "20s")
+    command = Command(tmp_path, "run", "--sessions", "4", "--duration", "15s")
     command.wait_streaming()
     front = command.engine().parent()
     assert front is not None

@@ -1,0 +1,35 @@
+"""The way out to standard output: nothing a server says reaches the terminal raw, a reader that left is no error."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+
+from metrobench.errors import UsageError
+
+
+def plain(text: str) -> str:
+    """`text` without control characters; lines stay."""
+    return "".join(character if character.isprintable() or character == "\n" else "�" for character in text)
+
+
+def say(text: str) -> None:
+    """Print one or more lines. Where the reader has gone, this and all that follows is dropped.
+
+    Raises UsageError when the lines cannot be written for another reason (a full disk).
+    """
+    try:
+        sys.stdout.write(plain(text) + "\n")
+        sys.stdout.flush()
+    except BrokenPipeError:
+        _discard()
+    except OSError as error:
+        _discard()
+        if error.errno != errno.EPIPE:
+            raise UsageError(f"cannot write to standard output: {error.strerror}") from error
+
+
+def _discard() -> None:
+    """Send what is still buffered, and everything after it, nowhere."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,43 @@
+"""What reaches the terminal: no control characters, no traceback when the reader left or the disk is full."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from metrobench.cli.output import plain
+
+
+@given(st.text())
+def test_no_control_character_reaches_a_terminal(text: str):
+    shown = plain(text)
+    assert all(character.isprintable() or character == "\n" for character in shown)
+    assert len(shown) == len(text)
+
+
+def test_an_escape_sequence_of_a_server_is_defused():
+    assert plain("boom \x1b[31mred\x07") == "boom �[31mred�"
+
+
+def say_to(stdout: str, words: str = "hello") -> subprocess.CompletedProcess[str]:
+    code = f"from metrobench.cli.output import say; say({words!r}); say({words!r})"
+    command = f'"$0" -c "$1" {stdout}'
+    return subprocess.run(
+        ["bash", "-c", command, sys.executable, code], capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def test_a_reader_that_left_is_no_error():
+    done = say_to("| true; exit ${PIPESTATUS[0]}")
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="no /dev/full here")
+def test_a_full_disk_is_one_clear_error():
+    done = say_to("> /dev/full")
+    assert "cannot write to standard output: No space left on device" in done.stderr

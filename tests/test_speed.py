@@ -1,0 +1,20 @@
+"""The meter samples each core it may use, and leaves nothing behind."""
+
+import os
+import threading
+import time
+
+from metrobench.speed import SpeedMeter
+
+
+def test_the_meter_samples_its_cores_and_ends():
+    core = min(os.sched_getaffinity(0))
+    ours = os.sched_getaffinity(0)
+    with SpeedMeter({core, 4095}) as meter:
+        deadline = time.monotonic() + 60
+        begin = time.monotonic()
+        while (worst := meter.worst(begin, time.monotonic())) is None and time.monotonic() < deadline:
+            time.sleep(0.1)
+    assert worst is not None and worst > 0.0
+    assert not any(thread.name == "speed-meter" for thread in threading.enumerate())
+    assert os.sched_getaffinity(0) == ours
