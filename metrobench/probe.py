@@ -24,6 +24,8 @@ from metrobench.servers import Running, Server
 
 SAMPLE_EVERY = 0.5
 """Seconds between telemetry samples."""
+BUSY = 0.9
+"""CPU share of an engine whose core is warm throughout: a core that rests now and then is slow after each rest."""
 MAX_SPAN_FACTOR = 4
 """An unresolved run goes on to 2 T, at most 4 T (measurement.md, A run and its verdict)."""
 
@@ -137,7 +139,8 @@ def probe_plan(
     steal = _mean(rows, "steal")
     shares = _cpu_shares(rows, plan)
     others = shares.get("others") if server.fresh_each_run else None
-    slowdown = server.meter.worst(marks.get("started", begin), ended) if server.meter else None
+    busy = shares.get("engine", 0.0) >= BUSY
+    slowdown = server.meter.worst(marks.get("started", begin), ended) if server.meter and busy else None
     verdict = judge(facts, plan, steal=steal, others=others, slowdown=slowdown, client_died=bool(died))
     complaint = _store(folder, facts, rows)
     record = ProbeRecord(

@@ -46,7 +46,7 @@ class Server(Protocol):
     client_cores: frozenset[int] | None
     """Cores for the load process; None: any."""
     meter: SpeedMeter | None
-    """Meters the cores of server and client, where both are ours."""
+    """Meters the core of the engine, where that is ours."""
 
     @contextmanager
     def fresh(self, sessions: int, log: Path) -> Iterator[Running]:

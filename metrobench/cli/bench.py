@@ -152,24 +152,24 @@ class Bench:
             return
         cores = layout()
         self.live.status("loading vLLM (about 10 s, once)")
-        meter = SpeedMeter({cores.engine} | cores.load)
         forkserver = ForkServer(self.folder.path / "workers.log")
         with self.interrupts.at_once():
             forkserver.start()
-        with forkserver, meter:
+        with forkserver:
             pin_all_threads(cores.front)
             if not cores.engine_alone:
                 self.warn(Warn.CORES_SHARED)
-            yield EmbeddedServer(
-                forkserver,
-                cores,
-                self.profile,
-                self.policy,
-                self.weights,
-                self.request.pool_tokens,
-                self.request.seed,
-                meter,
-            )
+            with SpeedMeter(cores.engine) as meter:
+                yield EmbeddedServer(
+                    forkserver,
+                    cores,
+                    self.profile,
+                    self.policy,
+                    self.weights,
+                    self.request.pool_tokens,
+                    self.request.seed,
+                    meter,
+                )
 
     @contextmanager
     def recorded(self) -> Iterator[None]:
