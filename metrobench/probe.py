@@ -26,6 +26,8 @@ SAMPLE_EVERY = 0.5
 """Seconds between telemetry samples."""
 BUSY = 0.9
 """CPU share of an engine whose core is warm throughout: a core that rests now and then is slow after each rest."""
+RAMP = 0.5
+"""Seconds from the first complete frames until the engine's core is busy."""
 MAX_SPAN_FACTOR = 4
 """An unresolved run goes on to 2 T, at most 4 T (measurement.md, A run and its verdict)."""
 
@@ -130,7 +132,6 @@ def probe_plan(
         with LoadProcess(spec) as load:
             load.start()
             marks, plan, died = _follow(load, plan, setting, sampler, watch)
-            ended = time.monotonic()
             load.stop()
             facts = load.facts()
         death = running.death()
@@ -140,7 +141,8 @@ def probe_plan(
     shares = _cpu_shares(rows, plan)
     others = shares.get("others") if server.fresh_each_run else None
     busy = shares.get("engine", 0.0) >= BUSY
-    slowdown = server.meter.worst(marks.get("started", begin), ended) if server.meter and busy else None
+    first = marks.get("started", begin) + plan.unit + RAMP
+    slowdown = server.meter.worst(first, marks["ended"]) if server.meter and busy else None
     verdict = judge(facts, plan, steal=steal, others=others, slowdown=slowdown, client_died=bool(died))
     complaint = _store(folder, facts, rows)
     record = ProbeRecord(
@@ -257,6 +259,7 @@ def _follow(
                 raise event.error()
             died.append(event.message)
             break
+    marks["ended"] = time.monotonic()
     return marks, plan, died
 
 

@@ -1,4 +1,4 @@
-"""A thread that times the same small piece of work on one core, four times a second."""
+"""A thread that times the same small piece of work on one core, ten times a second."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ import numpy as np
 
 from metrobench.measure.slowdown import reference_cost, worst_slowdown
 
-SAMPLE_EVERY = 0.25
+SAMPLE_EVERY = 0.1
 """Seconds between samples."""
 ROUNDS = 2_000
-"""Steps of the timed loop: about 0.1 ms, so that metering takes about 0.1 % of the core."""
+"""Steps of the timed loop: about 0.1 ms, so that metering takes about 0.2 % of the core."""
 
 
 class SpeedMeter:
@@ -38,7 +38,7 @@ class SpeedMeter:
         self._thread.join()
 
     def worst(self, begin: float, end: float) -> float | None:
-        """Largest slowdown over some 2 s in between (CLOCK_MONOTONIC seconds), against the fastest tenth of all
+        """Largest slowdown over some 3 s in between (CLOCK_MONOTONIC seconds), against the fastest tenth of all
         samples so far: 1.5 is two thirds of the core's speed. None where too little was seen."""
         table = np.array(list(self._samples), dtype=np.float64).reshape(-1, 2)
         reference = reference_cost(table[:, 1])

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-WINDOW = 2.0
+WINDOW = 3.0
 """Seconds over which slowness is averaged: shorter spells are the noise of scheduling and caches."""
-FEWEST = 4
+FEWEST = 10
 """Samples that make a window."""
 REFERENCE_QUANTILE = 0.1
 """The fastest tenth of all samples counts as the machine undisturbed; one lucky sample does not."""

@@ -24,8 +24,8 @@ from metrobench.units import percent, seconds
 
 MAX_OTHERS = 0.25
 """CPU of other programs on the machine of an embedded worker, in cores, above which a run is void."""
-MAX_SLOWDOWN = 1.3
-"""A core of the machine this much slower than undisturbed for 2 s voids a run that did not pass."""
+MAX_SLOWDOWN = 1.5
+"""A core of the machine this much slower than undisturbed for 3 s voids a run that did not pass."""
 MAX_STEAL = 0.05
 """Share of CPU time stolen by the hypervisor above which a run is void."""
 
@@ -112,7 +112,7 @@ class Verdict(Struct, frozen=True, kw_only=True):
     others: float | None
     """Cores that other programs kept busy; None: not visible, or the server is somebody else's."""
     slowdown: float | None
-    """Slowest 2 s of a core of this machine: time for the same work, over that when undisturbed; None: not seen."""
+    """Slowest 3 s of a core of this machine: time for the same work, over that when undisturbed; None: not seen."""
 
     @property
     def narrow(self) -> bool:
@@ -138,7 +138,7 @@ def judge(
 
     `steal`: share of CPU time stolen by the hypervisor over the run; `gpu_busy`: another process used the GPU;
     `others`: cores that other programs kept busy beside an embedded worker; `slowdown`: how much slower a core of its
-    machine was for 2 s (who passes on a slow machine passes). None where the caller cannot see it.
+    machine was for 3 s (who passes on a slow machine passes). None where the caller cannot see it.
     `client_died`: the load process ended before the run did.
     """
     table = build_table(facts, plan)
@@ -338,7 +338,7 @@ _SENTENCES: dict[Reason, Callable[[Verdict], str]] = {
         f"other programs kept {verdict.others or 0.0:.2f} cores busy, more than {MAX_OTHERS:g}"
     ),
     Reason.MACHINE_SLOW: lambda verdict: (
-        f"a core of this machine took {verdict.slowdown or 0.0:.2f} times as long for the same work for 2 s, more than"
+        f"a core of this machine took {verdict.slowdown or 0.0:.2f} times as long for the same work for 3 s, more than"
         f" {MAX_SLOWDOWN:g} (other guests of the hardware?)"
     ),
     Reason.CLIENT_DIED: lambda _: "the load process ended before the run did",
