@@ -245,7 +245,7 @@ def _status(event: LoadEvent, kv: float | None) -> str:
     return event.kind
 
 
-def print_json(record: Record) -> None:
-    """The record on stdout, as run.json has it."""
+def print_json(record: Record | list[Record]) -> None:
+    """The record on stdout, as run.json has it; several as a list."""
     data: Any = msgspec.json.format(msgspec.json.encode(record), indent=1)
     say(data.decode())

@@ -46,7 +46,48 @@ if TYPE_CHECKING:
 @click.option("--guess", type=click.IntRange(1, options.MAX_SESSIONS), help="Start the search near this many sessions.")
 @options.seed
 @options.output
-def capacity(
+def capacity(as_json: bool, kv: str | None, **asked: Any) -> None:
+    """How many sessions a deployment sustains (MSCS), fresh server per run.
+
+    Several policies, as in --kv unbounded,window:1024,window:1024+16, are measured one after another and compared.
+    """
+    from metrobench.cli.bench import print_json
+    from metrobench.cli.output import say
+    from metrobench.report import comparison
+
+    policies = _policies(kv)
+    benches: list[Bench] = []
+    code = 0
+    for policy in policies:
+        bench, found = _measure(policy, as_json=as_json, **asked)
+        benches.append(bench)
+        code = max(code, found)
+        if bench.interrupts.signum:
+            break
+    records = [bench.record for bench in benches]
+    if as_json:
+        print_json(records if len(policies) > 1 else records[0])
+    elif len(policies) > 1:
+        say(comparison.table(records))
+    sys.exit(benches[-1].exit_code(code))
+
+
+def _policies(kv: str | None) -> list[str | None]:
+    """The policies of `--kv`, each valid and no two the same; [None]: the profile's. Raises UsageError."""
+    from metrobench.errors import UsageError
+    from metrobench.policy import parse_policy
+
+    if kv is None:
+        return [None]
+    wanted: list[str | None] = [part.strip() for part in kv.split(",")]
+    if len({str(parse_policy(part or "")) for part in wanted}) < len(wanted):
+        raise UsageError(f"--kv {kv!r} names a policy twice")
+    return wanted
+
+
+def _measure(
+    policy: str | None,
+    *,
     duration: str | None,
     effort: str,
     max_sessions: int,
@@ -55,15 +96,15 @@ def capacity(
     as_json: bool,
     quiet: bool,
     **asked: Any,
-) -> None:
-    """How many sessions a deployment sustains (MSCS), fresh server per run."""
-    from metrobench.cli.bench import Bench, Request, print_json
+) -> tuple[Bench, int]:
+    """One search under one policy, printed; the exit code it would have by itself."""
+    from metrobench.cli.bench import Bench, Request
     from metrobench.cli.output import say
     from metrobench.report import terminal
     from metrobench.search.mscs import EFFORTS
     from metrobench.units import parse_duration
 
-    bench = Bench("capacity", Request(**asked), out, quiet or as_json)
+    bench = Bench("capacity", Request(kv=policy, **asked), out, quiet or as_json)
     wanted = EFFORTS[effort]
     span = parse_duration(duration, name="--duration") if duration else wanted.span
     setting = bench.setting(span=span, stop_when_failed=True, extend_unresolved=True)
@@ -75,12 +116,10 @@ def capacity(
             say(terminal.heading(bench.record, plan.span, fresh=fresh))
         with bench.server() as server:
             code = _Search(bench, setting, server, wanted, max_sessions, guess).run()
-    if as_json:
-        print_json(bench.record)
-    else:
+    if not as_json:
         say(terminal.capacity(bench.record))
         say(f"report   {bench.folder.path / 'index.html'}")
-    sys.exit(bench.exit_code(code))
+    return bench, code
 
 
 class _Search:

@@ -45,7 +45,12 @@ objective = group(
     click.option("--slo", metavar="RULE", help='Latency objective instead of the miss rate, for example "p99<=1s".'),
 )
 worker = group(
-    click.option("--kv", metavar="POLICY", help="KV policy: unbounded or window:W. [default: the profile's]"),
+    click.option(
+        "--kv",
+        metavar="POLICY",
+        help="KV policy: unbounded, window:W (vLLM's own), window:W+S (with attention sinks) or recycle:W."
+        " [default: the profile's]",
+    ),
     click.option(
         "--weights",
         default="auto",

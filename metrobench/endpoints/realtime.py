@@ -14,7 +14,17 @@ from metrobench.endpoints.base import NOT_UNDERSTOOD, FrameClass, Kind, Observat
 from metrobench.errors import UsageError
 from metrobench.measure.facts import FrameFlag
 
-FATAL_CODES = frozenset({"session_limit", "context_exhausted", "engine_dead", "engine_error", "buffer_overflow"})
+FATAL_CODES = frozenset(
+    {
+        "session_limit",
+        "kv_limit",
+        "context_exhausted",
+        "kv_exhausted",
+        "engine_dead",
+        "engine_error",
+        "buffer_overflow",
+    }
+)
 """Error codes after which the server closes the session."""
 
 _OUTPUT_TYPES = frozenset(
@@ -36,6 +46,7 @@ class _FrameDone(msgspec.Struct, gc=False):
     media_time: _MediaTime | None = None
     tokens: int = -1
     speaking: bool = False
+    rollover: bool = False
 
 
 class _ErrorBody(msgspec.Struct, gc=False):
@@ -180,7 +191,9 @@ def _done(message: _FrameDone) -> Observation:
         frame=message.frame,
         media_end=(media.start_ms + media.duration_ms) / 1000.0 if media else None,
         tokens=message.tokens,
-        flags=FrameFlag.CONTENT_DUE | (FrameFlag.SPEAKING if message.speaking else 0),
+        flags=FrameFlag.CONTENT_DUE
+        | (FrameFlag.SPEAKING if message.speaking else 0)
+        | (FrameFlag.ROLLOVER if message.rollover else 0),
     )
 
 

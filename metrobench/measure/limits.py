@@ -92,6 +92,8 @@ def _positions(evidence: Evidence) -> LimitedBy | None:
 def _refused(failed: Verdict, evidence: Evidence) -> LimitedBy | None:
     if Reason.REFUSED not in failed.reasons:
         return None
+    if any(code in reason for code in ("kv_limit", "kv_exhausted") for reason in evidence.close_reasons):
+        return LimitedBy(Limit.KV, f"the server took no more than its KV pool holds ({_server_words(evidence)})")
     return LimitedBy(Limit.GATEWAY, f"the server refused {failed.misses.refused} sessions ({_server_words(evidence)})")
 
 

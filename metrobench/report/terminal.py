@@ -5,13 +5,15 @@ from __future__ import annotations
 import textwrap
 from typing import Any
 
-from metrobench.policy import KvPolicy, kv_sessions
+from metrobench.policy import KvPolicy, kv_sessions, most_in_flight
 from metrobench.profiles import Profile
 from metrobench.records import ProbeRecord, Record
 from metrobench.report.capacity_table import HEADINGS, cells, rows
 from metrobench.units import percent, seconds
 
 WIDTH = 80
+BLOCK = 16
+"""Tokens in a KV block of vLLM on a GPU, by default."""
 
 
 def heading(record: Record, span: float, fresh: bool) -> str:
@@ -57,17 +59,24 @@ def capacity(record: Record) -> str:
 def mscs_line(record: Record) -> str:
     """The answer: `MSCS [180, 198] sessions · limited by compute · 5 runs in 2 min 50 s`."""
     result: dict[str, Any] = record.result or {}
+    runs = result["mscs"]["runs"]
+    count = f"{runs} run" if runs == 1 else f"{runs} runs"
+    return f"{found(record)} · limited by {result['limited_by']['limit']} · {count} in {seconds(record.wall_seconds)}"
+
+
+def found(record: Record) -> str:
+    """The interval of a capacity record in words."""
+    result: dict[str, Any] = record.result or {}
     mscs = result["mscs"]
-    if mscs["hi"] is None and mscs["stop"] == "nothing-failed":
-        found = f"MSCS at least {mscs['lo']} sessions (nothing failed)"
-    elif mscs["hi"] is None:
-        found = f"MSCS not found: {result['stopped']}"
-        if mscs["failed_once"] is not None:
-            found += f" (one run passed at {mscs['passed_once']}, one failed at {mscs['failed_once']})"
-    else:
-        found = f"MSCS [{mscs['lo']}, {mscs['hi']}] sessions"
-    limit = result["limited_by"]["limit"]
-    return f"{found} · limited by {limit} · {mscs['runs']} runs in {seconds(record.wall_seconds)}"
+    if mscs["hi"] is not None:
+        return f"MSCS [{mscs['lo']}, {mscs['hi']}] sessions"
+    if mscs["stop"] == "nothing-failed":
+        return f"MSCS at least {mscs['lo']} sessions (nothing failed)"
+    once = ""
+    if mscs["failed_once"] is not None:
+        passed = f"one run passed at {mscs['passed_once']}" if mscs["passed_once"] else "no run passed"
+        once = f" ({passed}, one failed at {mscs['failed_once']})"
+    return f"MSCS not found: {result['stopped']}{once}"
 
 
 def notes(record: Record) -> list[str]:
@@ -83,9 +92,9 @@ def notes(record: Record) -> list[str]:
 def arithmetic(profile: Profile, policy: KvPolicy, horizon: float) -> str:
     """The model's KV limit on its reference GPU, by arithmetic alone."""
     timing, gpu = profile.timing, profile.reference_gpu
-    most = timing.most_tokens
-    lifetime = round((most - 1) * horizon / timing.unit)
-    count = kv_sessions(policy, profile.reference_pool_tokens, most, lifetime)
+    lifetime = round((timing.most_tokens - 1) * horizon / timing.unit)
+    most = most_in_flight(timing.most_tokens, BLOCK)
+    count = kv_sessions(policy.on_blocks(BLOCK), profile.reference_pool_tokens, most, lifetime, BLOCK)
     how_long = "" if policy.bounded else f" of {seconds(horizon)}"
     article = "an" if gpu.name[0] in "AHLaeiou" else "a"
     where = gpu.name if gpu.name.startswith(("a ", "an ")) else f"{article} {gpu.name}"

@@ -27,6 +27,7 @@ MAX_BACKLOG = 600.0
 
 CLOSE_OK, CLOSE_POLICY, CLOSE_TOO_BIG, CLOSE_INTERNAL, CLOSE_TRY_LATER = 1000, 1008, 1009, 1011, 1013
 
+_ROLLOVER = ',"rollover":true'
 _APPEND = b'{"type":"input_audio_buffer.append","audio":"'
 _APPEND_LENGTH = len(_APPEND)
 
@@ -411,7 +412,8 @@ class Conversation:
         self._send(
             f'{{"type":"metrobench.frame.done","event_id":"event_{self._events}","frame":{done.frame},'
             f'"media_time":{{"start_ms":{done.frame * unit!r},"duration_ms":{unit!r}}},"tokens":{len(done.tokens)},'
-            f'"speaking":{"true" if done.speaking else "false"},"resident_tokens":{done.resident}}}'.encode()
+            f'"speaking":{"true" if done.speaking else "false"},"resident_tokens":{done.resident}'
+            f"{_ROLLOVER if done.rollover else ''}}}".encode()
         )
 
     def _describe(self) -> dict[str, Any]:

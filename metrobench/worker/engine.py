@@ -5,20 +5,25 @@ from __future__ import annotations
 import asyncio
 import importlib.util
 import json
+import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from contextlib import aclosing
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
 
 from metrobench.errors import UnreachableError, UsageError
-from metrobench.policy import KvPolicy
+from metrobench.policy import SINKS, WINDOW, KvPolicy, most_in_flight, peak_blocks
 from metrobench.profiles import Decoder, StandIn
 from metrobench.worker.spec import HUB, STANDIN, WorkerSpec
 
 NULL_BLOCKS = 1
 """vLLM keeps one block of the pool for itself."""
+PLUGIN, PLUGIN_VARIABLE = "kvwindow", "KVWINDOW"
+GUARD_SCHEDULER = "metrobench.kvwindow.scheduler.GuardScheduler"
+ENDS = {"max_model_len": "context_exhausted", "kv_pool_exhausted": "kv_exhausted"}
+"""Stop reasons of the guard scheduler, and the code a session then fails with."""
 
 _MODEL_TYPES = {
     "Qwen3ForCausalLM": "qwen3",
@@ -46,6 +51,8 @@ class Output:
 
     tokens: list[int]
     finished: bool
+    ended: str = ""
+    """Not empty: the engine ended the session, for this reason."""
 
 
 @dataclass(slots=True)
@@ -101,9 +108,12 @@ class VllmEngine:
             ),  # or vLLM deep-copies them every frame
         )
         arguments = engine_arguments(spec, folder)
+        switch_plugin(spec.policy)
         try:
             args = AsyncEngineArgs(**arguments)
             self._llm = AsyncLLM.from_engine_args(args, stat_loggers=[self._stat_logger()])
+        except OSError as error:
+            raise UsageError(f"--weights {spec.weights}: {_first_line(error)}") from error
         except (TypeError, ValueError) as error:
             raise UsageError(f"vLLM refuses these arguments: {_first_line(error)}") from error
         except RuntimeError as error:
@@ -113,9 +123,10 @@ class VllmEngine:
         self.num_blocks = int(config.cache_config.num_gpu_blocks)
         self.max_model_len = int(config.model_config.max_model_len)
         self.vocab = int(config.model_config.get_vocab_size())
-        self.policy = effective_policy(spec.policy, self.block_size)
+        self.policy = spec.policy.on_blocks(self.block_size)
+        self.kv_sessions, self.peak_blocks = _room(self.policy, spec, self.block_size, self.num_blocks)
         window = int(config.cache_config.sliding_window or 0)
-        if window != self.policy.window:
+        if window != (self.policy.window if self.policy.kind == WINDOW else 0):
             raise UsageError(
                 f"--kv {self.policy}: this model does not take that window (the engine has {window or 'none'})"
             )
@@ -146,7 +157,8 @@ class VllmEngine:
             async with aclosing(outputs):
                 async for output in outputs:
                     part = output.outputs[0]
-                    yield Output(list(part.token_ids), part.finish_reason is not None)
+                    ended = ENDS.get(str(part.stop_reason), "")
+                    yield Output(list(part.token_ids), part.finish_reason is not None, ended)
         except VllmDead as error:
             raise EngineDeadError("the engine process is gone") from error
 
@@ -233,6 +245,7 @@ def engine_arguments(spec: WorkerSpec, folder: Path) -> dict[str, Any]:
         "max_model_len": spec.profile.decoder.max_positions,
         "max_num_seqs": spec.max_sessions,
         "max_num_batched_tokens": max(2048, spec.max_sessions),
+        "long_prefill_token_threshold": in_flight(spec, block),
         "enable_prefix_caching": False,
         "async_scheduling": False,
         "skip_tokenizer_init": True,
@@ -251,9 +264,36 @@ def engine_arguments(spec: WorkerSpec, folder: Path) -> dict[str, Any]:
         arguments["num_gpu_blocks_override"] = pool // block + NULL_BLOCKS
         if cpu and not spec.weights.startswith(HUB):
             arguments["kv_cache_memory_bytes"] = (pool + (NULL_BLOCKS + 1) * block) * _kv_bytes_per_token(spec)
-    if spec.policy.bounded:
-        arguments["hf_overrides"] = _window(spec, effective_policy(spec.policy, block))
+    if spec.policy.kind == WINDOW:
+        arguments["hf_overrides"] = _window(spec, spec.policy.on_blocks(block).window)
+    elif spec.policy.kind == SINKS:
+        arguments["scheduler_cls"] = GUARD_SCHEDULER
     return arguments | spec.vllm_args
+
+
+def switch_plugin(policy: KvPolicy) -> None:
+    """Tell this process, and the engine it is about to start, what the kvwindow plugin is to do: nothing, unless the
+    policy has sinks."""
+    if policy.kind != SINKS:
+        os.environ.pop(PLUGIN_VARIABLE, None)
+        return
+    os.environ[PLUGIN_VARIABLE] = f"{policy.window}+{policy.sinks}"
+    if "VLLM_PLUGINS" in os.environ:
+        named = [name for name in os.environ["VLLM_PLUGINS"].split(",") if name]
+        os.environ["VLLM_PLUGINS"] = ",".join(dict.fromkeys([*named, PLUGIN]))
+
+
+def in_flight(spec: WorkerSpec, block: int) -> int:
+    """I: tokens of one session in one step, at most; whole blocks."""
+    return most_in_flight(spec.profile.timing.most_tokens, block)
+
+
+def _room(policy: KvPolicy, spec: WorkerSpec, block: int, blocks: int) -> tuple[int | None, int | None]:
+    """Sessions that the pool holds for ever, and the blocks each may take; None where sessions grow."""
+    if not policy.bounded:
+        return None, None
+    each = peak_blocks(policy, in_flight(spec, block), block)
+    return (blocks - NULL_BLOCKS) // each, each
 
 
 def _block_size(spec: WorkerSpec, cpu: bool) -> int:
@@ -263,11 +303,6 @@ def _block_size(spec: WorkerSpec, cpu: bool) -> int:
     return 128 if cpu else 16
 
 
-def effective_policy(policy: KvPolicy, block_size: int) -> KvPolicy:
-    """The policy with its window rounded up to whole blocks."""
-    return replace(policy, window=-(-policy.window // block_size) * block_size)
-
-
 def pool_tokens(spec: WorkerSpec) -> int | None:
     """Tokens the pool is to hold; None leaves it to the engine."""
     if spec.pool_tokens is not None or not spec.stand_in:
@@ -275,11 +310,9 @@ def pool_tokens(spec: WorkerSpec) -> int | None:
     return spec.profile.reference_pool_tokens
 
 
-def _window(spec: WorkerSpec, policy: KvPolicy) -> dict[str, Any]:
-    if policy.sinks:
-        raise UsageError(f"--kv {policy}: this engine keeps no sink tokens", "use window:W")
+def _window(spec: WorkerSpec, window: int) -> dict[str, Any]:
     return {
-        "sliding_window": policy.window,
+        "sliding_window": window,
         "use_sliding_window": True,
         "max_window_layers": 0,
         "layer_types": ["sliding_attention"] * _layers(spec),

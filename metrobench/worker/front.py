@@ -63,7 +63,7 @@ async def _serve(spec: WorkerSpec, folder: Path, end: socket.socket, telemetry: 
     engine = VllmEngine(spec, folder)
     if spec.front_cores is not None:
         cores.pin_all_threads(spec.front_cores)
-    gateway = Gateway(engine, _shared(spec, engine), spec.max_sessions)
+    gateway = Gateway(engine, _shared(spec, engine), spec.max_sessions, engine.kv_sessions)
     try:
         port = await gateway.start(spec.host, spec.port)
     except OSError as error:
@@ -95,8 +95,9 @@ def _shared(spec: WorkerSpec, engine: VllmEngine) -> Shared:
         rules=SessionRules(
             listening=timing.tokens_out_listening,
             speaking=timing.tokens_out_speaking,
+            tokens_in=timing.tokens_in,
             max_model_len=engine.max_model_len,
-            window=engine.policy.full_tokens,
+            policy=engine.policy,
             guard=spec.guard_positions,
             seed=spec.seed,
         ),
@@ -119,6 +120,8 @@ def _info(spec: WorkerSpec, engine: VllmEngine, port: int) -> WorkerInfo:
         pool_tokens=(engine.num_blocks - 1) * engine.block_size,
         max_model_len=engine.max_model_len,
         max_sessions=spec.max_sessions,
+        kv_sessions=engine.kv_sessions,
+        peak_blocks=engine.peak_blocks,
         front_pid=os.getpid(),
         engine_pid=pid,
         front_cores=front,

@@ -33,7 +33,9 @@ CLOSE_GRACE = 2.0
 class Gateway:
     """All sockets of one worker. `close_all` and `engine_died` may be called at any time."""
 
-    def __init__(self, engine: Engine, shared: Shared, max_sessions: int) -> None:
+    def __init__(self, engine: Engine, shared: Shared, max_sessions: int, kv_sessions: int | None = None) -> None:
+        """`kv_sessions`: sessions that the KV pool holds for ever; None: no limit by KV."""
+        self._kv_sessions = kv_sessions
         self._engine = engine
         self._shared = shared
         self._max_sessions = max_sessions
@@ -80,6 +82,10 @@ class Gateway:
         if len(self._sockets) >= self._max_sessions:
             send(conversation.server_error("session_limit", f"all {self._max_sessions} sessions are taken"))
             close(conversation.CLOSE_TRY_LATER, "session_limit")
+            return None
+        if self._kv_sessions is not None and len(self._sockets) >= self._kv_sessions:
+            send(conversation.server_error("kv_limit", f"the KV pool holds {self._kv_sessions} sessions for ever"))
+            close(conversation.CLOSE_TRY_LATER, "kv_limit")
             return None
         self._sockets.add(socket)
         self._count += 1

@@ -11,10 +11,14 @@ from typing import Any, Protocol, cast
 
 import numpy as np
 
+from metrobench.policy import SINKS, WINDOW, KvPolicy
 from metrobench.worker.engine import Chunk, Engine, EngineDeadError, Output
+from metrobench.worker.rollover import Context, RolloverPlan
 
 FIRST_FILL_ID = 16
 """Fill tokens are drawn from here up: below are markers."""
+FILL, ROLLOVER = -1, -2
+"""Numbers of the chunks that are no frames."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,11 +29,14 @@ class SessionRules:
     """Decoded in a frame in which the model only listens; at least 1."""
     speaking: int
     """Decoded in a frame in which it speaks; at least 1."""
+    tokens_in: int
+    """Most tokens that one frame of audio brings."""
     max_model_len: int
-    window: int
-    """Tokens that stay resident; 0: all."""
+    policy: KvPolicy
+    """What stays resident."""
     guard: bool
-    """Close a session rather than let the engine pass max_model_len."""
+    """Start a bounded session's context again before it reaches max_model_len, and close any session rather than let
+    the engine pass it."""
     seed: int
 
 
@@ -43,6 +50,8 @@ class FrameDone:
     speaking: bool
     resident: int
     """Tokens the session holds now, the window applied."""
+    rollover: bool = False
+    """The session's context was built again just before this frame."""
 
 
 class Listener(Protocol):
@@ -65,7 +74,7 @@ class Listener(Protocol):
         ...
 
     def failed(self, code: str, message: str) -> None:
-        """The session ended: context_exhausted, engine_dead or engine_error."""
+        """The session ended: context_exhausted, kv_exhausted, engine_dead or engine_error."""
         ...
 
 
@@ -74,8 +83,8 @@ class _Flight:
     """The chunk the engine is working on."""
 
     frame: int
-    """-1: the fill."""
-    taken: int
+    """FILL and ROLLOVER are none of the listener's."""
+    tokens: list[int]
     speaking: bool
     sampled: list[int]
 
@@ -85,6 +94,10 @@ class Session:
 
     def __init__(self, engine: Engine, number: int, rules: SessionRules, listener: Listener) -> None:
         self.number = number
+        self.request = f"session-{number}"
+        """Name of the engine request that holds the context now."""
+        self.rollovers = 0
+        """Times the context was built again."""
         self.total = 0
         """Tokens in the context: each input adds its own + sampled - 1 (the last sampled one is discarded)."""
         self.frames = 0
@@ -94,6 +107,12 @@ class Session:
         self._listener = listener
         self._queue: deque[tuple[list[int], bool]] = deque()
         self._fill = 0
+        self._context = Context(rules.policy)
+        self._plan = RolloverPlan(rules, number)
+        self._again: list[int] = []
+        self._rolling = False
+        self._rolled = False
+        self._silence = False
         self._next = 0
         self._flight: _Flight | None = None
         self._wake = asyncio.Event()
@@ -108,12 +127,13 @@ class Session:
     @property
     def idle(self) -> bool:
         """Nothing queued and nothing in flight."""
-        return self._flight is None and not self._queue and not self._fill
+        return self._flight is None and not self._queue and not self._fill and not self._again
 
     @property
     def resident(self) -> int:
         """Tokens in the KV cache, the window applied."""
-        return min(self.total, self._rules.window) if self._rules.window else self.total
+        policy = self._rules.policy
+        return min(self.total, policy.full_tokens) if policy.kind in (WINDOW, SINKS) else self.total
 
     @property
     def largest_fill(self) -> int:
@@ -141,21 +161,37 @@ class Session:
 
     async def _run(self) -> None:
         try:
-            outputs = cast(
-                "AsyncGenerator[Output, None]", self._engine.stream(f"session-{self.number}", self._chunks())
-            )
-            async with aclosing(outputs):
-                async for output in outputs:
-                    self._take(output)
+            await self._serve()
+            while self._rolling:
+                self._begin_again()
+                await self._serve()
             self._fail("engine_error", "the engine ended the session")
         except EngineDeadError as error:
             self._fail("engine_dead", str(error))
         except Exception as error:
             self._fail("engine_error", f"{type(error).__name__}: {error}")
 
-    async def _chunks(self) -> AsyncGenerator[Chunk, None]:
-        while not self._closed:
-            chunk = self._take_next() if self._flight is None else None
+    async def _serve(self) -> None:
+        """One engine request, from its first chunk until it ends or the context must be built again."""
+        outputs = cast("AsyncGenerator[Output, None]", self._engine.stream(self.request, self._chunks(self.request)))
+        async with aclosing(outputs):
+            async for output in outputs:
+                self._take(output)
+                if self._rolling:
+                    return
+
+    def _begin_again(self) -> None:
+        """A new request whose first chunk is what the policy keeps of the old one, which is gone by now."""
+        self._rolling = False
+        self.rollovers += 1
+        self.request = f"session-{self.number}.{self.rollovers}"
+        self._again = self._context.kept()
+        self._plan.began_again()
+        self.total = 0
+
+    async def _chunks(self, request: str) -> AsyncGenerator[Chunk, None]:
+        while not self._closed and self.request == request:
+            chunk = self._take_next() if self._flight is None and not self._rolling else None
             if chunk is not None:
                 yield chunk
             elif not self._closed:
@@ -163,9 +199,13 @@ class Session:
                 await self._wake.wait()
 
     def _take_next(self) -> Chunk | None:
+        if self._again:
+            tokens, self._again = self._again, []
+            self._flight = _Flight(ROLLOVER, tokens, False, [])
+            return Chunk(tokens, 1)
         if self._fill:
             tokens, self._fill = self._fill_tokens(self._fill), 0
-            self._flight = _Flight(-1, len(tokens), False, [])
+            self._flight = _Flight(FILL, tokens, False, [])
             return Chunk(tokens, 1)
         if not self._queue:
             return None
@@ -178,7 +218,8 @@ class Session:
             )
             self._fail("context_exhausted", limit)
             return None
-        self._flight = _Flight(self._next, len(tokens), speaking, [])
+        self._flight = _Flight(self._next, tokens, speaking, [])
+        self._silence = not user_speaks and not speaking
         self._next += 1
         return Chunk(tokens, decode)
 
@@ -191,20 +232,30 @@ class Session:
         flight = self._flight
         if flight is None:
             return
+        if output.ended:
+            self._fail(output.ended, f"the engine ended the session at {self.total} tokens")
+            return
         first = not flight.sampled
         flight.sampled += output.tokens
         if not output.finished:
             if first and output.tokens and flight.frame >= 0:
                 self._listener.first_token(flight.frame, output.tokens, flight.speaking)
             return
-        self.total += flight.taken + len(flight.sampled) - 1
+        self.total += len(flight.tokens) + len(flight.sampled) - 1
         self._flight = None
         self._wake.set()
-        if flight.frame < 0:
-            self._listener.filled(flight.taken)
+        if flight.frame == ROLLOVER:
+            self._rolled = True
+            return
+        self._context.add(flight.tokens)
+        self._context.add(flight.sampled[:-1])
+        self._rolling = self._plan.due(self.total, silence=flight.frame == FILL or self._silence)
+        if flight.frame == FILL:
+            self._listener.filled(len(flight.tokens))
             return
         self.frames += 1
-        self._listener.frame_done(FrameDone(flight.frame, flight.sampled, flight.speaking, self.resident))
+        rolled, self._rolled = self._rolled, False
+        self._listener.frame_done(FrameDone(flight.frame, flight.sampled, flight.speaking, self.resident, rolled))
 
     def _fail(self, code: str, message: str) -> None:
         if not self._closed:

@@ -84,6 +84,10 @@ class WorkerInfo:
     """Tokens the pool can hold: (num_blocks - 1) x block_size."""
     max_model_len: int
     max_sessions: int
+    kv_sessions: int | None
+    """Sessions that the pool holds for ever: no more are admitted. None where the policy bounds nothing."""
+    peak_blocks: int | None
+    """Most blocks one session holds."""
     front_pid: int
     engine_pid: int
     front_cores: tuple[int, ...]

@@ -23,6 +23,8 @@ class ScriptedEngine:
         """Clear it to hold every answer back after its first token."""
         self.gate.set()
         self.dead = asyncio.Event()
+        self.ends = ""
+        """Not empty: the next chunk is answered by the end of its session."""
 
     async def stream(self, request: str, chunks: AsyncGenerator[Chunk, None]) -> AsyncIterator[Output]:
         waiting: asyncio.Queue[Chunk | None] = asyncio.Queue()
@@ -49,6 +51,9 @@ class ScriptedEngine:
             self.ended.append(request)
 
     async def _answer(self, chunk: Chunk) -> AsyncIterator[Output]:
+        if self.ends:
+            yield Output([], True, self.ends)
+            return
         if chunk.decode > 1:
             yield Output([100], False)
         opened = asyncio.create_task(self.gate.wait())

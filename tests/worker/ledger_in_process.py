@@ -18,9 +18,12 @@ from pathlib import Path
 from metrobench.policy import parse_policy
 from metrobench.profiles import load_profile
 from metrobench.worker import preload
-from metrobench.worker.engine import Chunk, EngineStats, Output, engine_arguments
+from metrobench.worker.engine import Chunk, EngineStats, Output, engine_arguments, switch_plugin
 from metrobench.worker.sessions import FrameDone, Session, SessionRules
 from metrobench.worker.spec import STANDIN, WorkerSpec
+
+LONGEST = {False: 8192, True: 512}
+"""max_model_len by whether the policy bounds a session: bounded ones roll over in the test."""
 
 
 class CoreEngine:
@@ -31,6 +34,7 @@ class CoreEngine:
         from vllm.v1.engine.core import EngineCore
         from vllm.v1.executor import Executor
 
+        switch_plugin(spec.policy)
         config = EngineArgs(**engine_arguments(spec, folder)).create_engine_config()
         self.core = EngineCore(config, Executor.get_class(config), log_stats=False)
         self.stats = EngineStats()
@@ -50,6 +54,7 @@ class CoreEngine:
                 yield await queue.get()
         finally:
             reader.cancel()
+            self.core.abort_requests([request])
 
     def _add(self, request: str, chunk: Chunk) -> None:
         from vllm import SamplingParams
@@ -104,8 +109,14 @@ class Reporter:
         self.report(1)
 
     def report(self, sampled: int) -> None:
-        name = f"session-{self.session.number}"
-        row = {"session": name, "ledger": self.session.total, "engine": self.engine.computed(name), "sampled": sampled}
+        name = self.session.request
+        row = {
+            "rollovers": self.session.rollovers,
+            "session": name,
+            "ledger": self.session.total,
+            "engine": self.engine.computed(name),
+            "sampled": sampled,
+        }
         print("LEDGER", json.dumps(row), flush=True)
 
     def failed(self, code: str, message: str) -> None:
@@ -115,8 +126,20 @@ class Reporter:
 async def main(policy: str) -> None:
     assert isinstance(preload.load(), str)
     profile = load_profile("smoke")
-    spec = WorkerSpec(profile, parse_policy(policy, 32), 8, 8192, STANDIN, 1, None, None, Path("/dev/null"))
-    rules = SessionRules(1, 4, 8192, 0, True, 1)
+    longest = LONGEST[parse_policy(policy).bounded]
+    spec = WorkerSpec(
+        profile,
+        parse_policy(policy, 32),
+        8,
+        8192,
+        STANDIN,
+        1,
+        None,
+        None,
+        Path("/dev/null"),
+        {"max_model_len": longest},
+    )
+    rules = SessionRules(1, 4, 40, longest, spec.policy, True, 1)
     with tempfile.TemporaryDirectory() as folder:
         engine = CoreEngine(spec, Path(folder))
         running = asyncio.create_task(engine.run())

@@ -31,6 +31,11 @@ class Talk:
         self.socket = socket
         self.created: dict[str, Any] = {}
 
+    @classmethod
+    async def connect(cls, url: str) -> Talk:
+        """A connection to which nothing was said yet."""
+        return cls(await connect(url, ping_interval=None, max_size=None, open_timeout=HANG))
+
     async def event(self, kind: str) -> dict[str, Any]:
         """The next event of this type; an error event fails unless it is asked for."""
         async with asyncio.timeout(HANG):
@@ -57,7 +62,7 @@ class Talk:
 
 async def talk(url: str, fill: int = 0) -> Talk:
     """A configured session, filled."""
-    session = Talk(await connect(url, ping_interval=None, max_size=None, open_timeout=HANG))
+    session = await Talk.connect(url)
     session.created = await session.event("session.created")
     update: dict[str, Any] = {"audio": {"input": {"format": {"type": "audio/pcm", "rate": RATE}}}}
     if fill:

@@ -4,11 +4,13 @@ import asyncio
 import base64
 import json
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
+from metrobench.policy import KvPolicy
 from metrobench.worker.conversation import REPLY_UNITS, Conversation, Shared
 from metrobench.worker.features import Extractor
 from metrobench.worker.sessions import FrameDone, SessionRules
@@ -24,7 +26,9 @@ SHARED = Shared(
     unit_ms=UNIT_MS,
     sample_rate=RATE,
     extractor=Extractor(RATE, UNIT, 5, 4096),
-    rules=SessionRules(listening=1, speaking=4, max_model_len=1000, window=64, guard=True, seed=5),
+    rules=SessionRules(
+        listening=1, speaking=4, tokens_in=6, max_model_len=1000, policy=KvPolicy("window", 64), guard=True, seed=5
+    ),
 )
 LOUD = (8000 * np.sin(np.arange(UNIT) / 3)).astype("<i2").tobytes()
 QUIET = bytes(2 * UNIT)
@@ -34,11 +38,11 @@ FORMAT = {"type": "audio/pcm", "rate": RATE}
 class Client:
     """The other end: what it was sent, and short ways to speak."""
 
-    def __init__(self, engine: ScriptedEngine) -> None:
+    def __init__(self, engine: ScriptedEngine, shared: Shared) -> None:
         self.engine = engine
         self.events: list[dict[str, Any]] = []
         self.closed: list[tuple[int, str]] = []
-        self.talk = Conversation(engine, 1, SHARED, self._take, lambda code, why: self.closed.append((code, why)))
+        self.talk = Conversation(engine, 1, shared, self._take, lambda code, why: self.closed.append((code, why)))
 
     def _take(self, message: bytes) -> None:
         self.events.append(json.loads(message))
@@ -67,9 +71,9 @@ class Client:
         return event["error"]  # type: ignore[no-any-return]
 
 
-def scene(play: Callable[[Client], Coroutine[Any, Any, None]]) -> None:
+def scene(play: Callable[[Client], Coroutine[Any, Any, None]], shared: Shared = SHARED) -> None:
     async def stage() -> None:
-        client = Client(ScriptedEngine())
+        client = Client(ScriptedEngine(), shared)
         try:
             await asyncio.wait_for(play(client), 30)
         finally:
@@ -420,6 +424,17 @@ def test_a_full_context_ends_the_session():
         assert client.error()["code"] == "context_exhausted"
         assert client.closed == [(1008, "context_exhausted")]
         assert [event["frame"] for event in client.of("metrobench.frame.done")] == [0]
+
+    scene(play, replace(SHARED, rules=replace(SHARED.rules, policy=KvPolicy("unbounded"))))
+
+
+def test_the_first_frame_of_a_context_that_was_built_again_is_marked():
+    async def play(client: Client) -> None:
+        await client.opens(metrobench={"fill_tokens": 990})
+        await client.audio(LOUD * 3)
+        frames = client.of("metrobench.frame.done")
+        assert [frame.get("rollover", False) for frame in frames] == [True, False, False]
+        assert frames[0]["resident_tokens"] == 64
 
     scene(play)
 

@@ -10,6 +10,7 @@ import time
 import urllib.error
 import urllib.request
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -18,7 +19,7 @@ from metrobench.measure.facts import TELEMETRY_FIELDS
 from metrobench.worker import osproc
 from metrobench.worker.launcher import ForkServer, Worker
 from tests.worker.conftest import Launch
-from tests.worker.talk import HANG, loud, quiet, talk
+from tests.worker.talk import HANG, Talk, loud, quiet, talk
 
 pytestmark = pytest.mark.engine
 
@@ -48,7 +49,7 @@ def test_a_worker_serves_and_says_what_it_is(worker: Worker):
     info = worker.info
     assert info.stand_in
     assert info.device == "cpu"
-    assert info.policy == "window:128"
+    assert info.policy == "window:128+32"
     assert info.block_size == 32
     assert info.num_blocks == 8192 // 32 + 1
     assert info.pool_tokens == 8192
@@ -68,7 +69,7 @@ def test_a_worker_serves_and_says_what_it_is(worker: Worker):
             (0, 1, False),
             (1, 4, True),
         ]
-        assert frames[1]["resident_tokens"] == 128
+        assert frames[1]["resident_tokens"] == 128 + 6 + 6 + 3
         await session.socket.close()
 
     asyncio.run(play())
@@ -118,8 +119,8 @@ def test_ten_workers_in_a_row_leave_nothing(forkserver: ForkServer, launch: Laun
         assert not family & osproc.process_table().keys()
     assert osproc.tree(process.pid) == {process.pid}
     assert set(root.iterdir()) == files
-    assert "worker-" not in Path("/proc/net/unix").read_text()
-    assert shared_memory() == memory
+    assert str(root) not in Path("/proc/net/unix").read_text()
+    wait_until(lambda: shared_memory() <= memory, "shared memory to come back")
     assert len(fds("self")) == len(ours)
     assert len(fds(process.pid)) == len(theirs)
     assert len(list(Path(f"/proc/{process.pid}/task").iterdir())) == 1
@@ -156,13 +157,56 @@ def test_an_unguarded_limit_kills_the_engine_and_the_guard_prevents_it(launch: L
             await other.frames(loud(0.5), 1)
         return code  # type: ignore[no-any-return]
 
-    guarded = launch(vllm_args={"max_model_len": 256})
+    guarded = launch(kv="unbounded", vllm_args={"max_model_len": 256})
     assert asyncio.run(play(guarded)) == "context_exhausted"
     assert guarded.alive()
     guarded.kill()
-    unguarded = launch(vllm_args={"max_model_len": 256}, guard_positions=False)
-    assert asyncio.run(play(unguarded)) in ("engine_dead", "engine_error")
-    wait_until(lambda: not unguarded.alive(), "the death")
+    for kv in ("unbounded", "window:64"):
+        unguarded = launch(kv=kv, vllm_args={"max_model_len": 256}, guard_positions=False)
+        assert asyncio.run(play(unguarded)) in ("engine_dead", "engine_error")
+        wait_until(lambda worker=unguarded: not worker.alive(), "the death")
+
+
+@pytest.mark.parametrize("kv", ["window:64", "window:64+16", "recycle:96"])
+def test_bounded_sessions_live_through_ten_times_max_model_len(launch: Launch, kv: str):
+    longest, frames, at_once = 256, 400, 8
+    worker = launch(kv=kv, vllm_args={"max_model_len": longest}, max_sessions=at_once)
+    assert worker.info.peak_blocks is not None
+
+    async def live() -> list[dict[str, Any]]:
+        session = await talk(worker.url)
+        done = await session.frames(loud(0.5 * frames / 2) + quiet(0.5 * frames / 2), frames)
+        assert [frame["frame"] for frame in done] == list(range(frames))
+        return done
+
+    async def play() -> list[list[dict[str, Any]]]:
+        return await asyncio.gather(*(live() for _ in range(at_once)))
+
+    lives = asyncio.run(play())
+    assert worker.alive()
+    for done in lives:
+        assert sum(6 + frame["tokens"] - 1 for frame in done) >= 10 * longest
+        assert sum(frame.get("rollover", False) for frame in done) >= 10
+    samples = worker.telemetry()
+    most = at_once * worker.info.peak_blocks / (worker.info.num_blocks - 1)
+    assert max(sample["kv_usage"] or 0.0 for sample in samples) <= most
+
+
+def test_no_more_sessions_are_admitted_than_the_pool_holds_for_ever(launch: Launch):
+    worker = launch(kv="window:512+16", pool_tokens=4096)
+    holds = worker.info.kv_sessions
+    assert holds is not None and 1 <= holds < 8
+
+    async def play() -> dict[str, Any]:
+        sessions = [await talk(worker.url) for _ in range(holds)]
+        refused = await Talk.connect(worker.url)
+        error: dict[str, Any] = (await refused.event("error"))["error"]
+        await sessions[0].frames(loud(0.5), 1)
+        return error
+
+    error = asyncio.run(play())
+    assert error["code"] == "kv_limit"
+    assert f"holds {holds} sessions" in error["message"]
 
 
 def test_blocks_in_use_are_what_the_ledgers_say_and_come_back(launch: Launch):

@@ -9,7 +9,7 @@ import pytest
 
 
 @pytest.mark.engine
-@pytest.mark.parametrize("policy", ["unbounded", "window:64"])
+@pytest.mark.parametrize("policy", ["unbounded", "window:64", "window:64+16", "recycle:128"])
 def test_ledger_and_scheduler_agree(policy: str):
     script = Path(__file__).with_name("ledger_in_process.py")
     done = subprocess.run(
@@ -23,3 +23,4 @@ def test_ledger_and_scheduler_agree(policy: str):
     assert len(rows) == 4 * 12 + 2, done.stderr[-2000:]
     assert [row for row in rows if row["ledger"] != row["engine"]] == []
     assert {row["sampled"] for row in rows} == {1, 4}
+    assert any(row["rollovers"] for row in rows) == (policy != "unbounded")

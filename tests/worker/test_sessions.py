@@ -7,10 +7,13 @@ from typing import Any
 
 import pytest
 
+from metrobench.policy import KvPolicy
 from metrobench.worker.sessions import FrameDone, Session, SessionRules
 from tests.worker.engines import ScriptedEngine, settle
 
-RULES = SessionRules(listening=1, speaking=4, max_model_len=1000, window=0, guard=True, seed=5)
+RULES = SessionRules(
+    listening=1, speaking=4, tokens_in=12, max_model_len=1000, policy=KvPolicy("unbounded"), guard=True, seed=5
+)
 FRAME = list(range(16, 28))
 
 
@@ -154,7 +157,7 @@ def test_resident_tokens_stop_at_the_window():
         assert session.resident == 32
         assert [done.resident for done in notes.done] == [12, 24, 32, 32]
 
-    scene(play, replace(RULES, window=32))
+    scene(play, replace(RULES, policy=KvPolicy("window", 32)))
 
 
 def test_a_frame_that_would_pass_the_limit_ends_its_session_only():
@@ -240,3 +243,84 @@ def test_an_engine_that_ends_a_session_is_an_error():
         await session.wait_closed()
 
     asyncio.run(play())
+
+
+BOUNDED = replace(RULES, policy=KvPolicy("sinks", 32, 8), max_model_len=100)
+
+
+def contexts(engine: ScriptedEngine) -> list[list[int]]:
+    """Every token that reached the engine, by request, sampled ones left out."""
+    return [[token for chunk in chunks for token in chunk.tokens] for chunks in engine.chunks.values()]
+
+
+def test_a_bounded_session_outlives_max_model_len_and_loses_no_frame():
+    async def play(engine: ScriptedEngine, session: Session, notes: Notes) -> None:
+        for index in range(40):
+            session.push([1000 + 12 * index + place for place in range(12)], user_speaks=True)
+        await settle(1500)
+        assert [done.frame for done in notes.done] == list(range(40))
+        assert notes.failures == []
+        assert session.rollovers == len(engine.chunks) - 1 >= 5
+        assert max(len(context) for context in contexts(engine)) <= 100
+        assert engine.most_waiting == 1
+
+    scene(play, BOUNDED)
+
+
+def test_the_successor_starts_from_the_sinks_and_the_last_tokens_of_the_window():
+    async def play(engine: ScriptedEngine, session: Session, notes: Notes) -> None:
+        frames = [[1000 + 12 * index + place for place in range(12)] for index in range(9)]
+        for frame in frames:
+            session.push(frame, user_speaks=True)
+        await settle(400)
+        spoken = [token for frame in frames for token in frame]
+        first, second = contexts(engine)[:2]
+        kept = engine.chunks["session-1.1"][0].tokens
+        assert kept == spoken[:8] + first[-32:]
+        assert second[40:52] == spoken[len(first) : len(first) + 12]
+
+    scene(play, BOUNDED)
+
+
+def test_the_frame_after_a_rollover_says_so():
+    async def play(engine: ScriptedEngine, session: Session, notes: Notes) -> None:
+        for _ in range(9):
+            session.push(FRAME, user_speaks=True)
+        await settle(400)
+        first = sum(len(chunk.tokens) for chunk in engine.chunks["session-1"]) // 12
+        assert [done.frame for done in notes.done if done.rollover] == [first]
+
+    scene(play, BOUNDED)
+
+
+def test_sampled_tokens_are_part_of_what_is_kept():
+    async def play(engine: ScriptedEngine, session: Session, notes: Notes) -> None:
+        for _ in range(8):
+            session.push(FRAME, user_speaks=False)
+        await settle(400)
+        kept = engine.chunks["session-1.1"][0].tokens
+        assert kept[-15:] == [*FRAME, 100, 101, 102]
+
+    scene(play, BOUNDED)
+
+
+def test_a_recycled_session_is_built_again_whenever_it_reaches_twice_its_window():
+    async def play(engine: ScriptedEngine, session: Session, notes: Notes) -> None:
+        for _ in range(60):
+            session.push(FRAME, user_speaks=True)
+        await settle(2000)
+        assert len(notes.done) == 60
+        assert all(len(context) <= 2 * 48 + 16 for context in contexts(engine))
+        assert all(len(chunks[0].tokens) == 48 for name, chunks in engine.chunks.items() if "." in name)
+
+    scene(play, replace(RULES, policy=KvPolicy("recycle", 48)))
+
+
+def test_a_session_that_the_engine_ends_fails_with_its_reason():
+    async def play(engine: ScriptedEngine, session: Session, notes: Notes) -> None:
+        engine.ends = "kv_exhausted"
+        session.push(FRAME, user_speaks=True)
+        await settle(40)
+        assert [code for code, _ in notes.failures] == ["kv_exhausted"]
+
+    scene(play)

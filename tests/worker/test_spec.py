@@ -8,7 +8,6 @@ import pytest
 from metrobench.errors import UsageError
 from metrobench.policy import parse_policy
 from metrobench.profiles import load_profile
-from metrobench.worker.engine import effective_policy
 from metrobench.worker.spec import WorkerSpec, decode_spec, encode_spec
 
 
@@ -57,8 +56,8 @@ def test_what_json_cannot_say_is_refused():
 
 @pytest.mark.parametrize(("asked", "given"), [("window:1000", "window:1024"), ("window:1024", "window:1024")])
 def test_windows_are_rounded_up_to_blocks(asked: str, given: str):
-    assert str(effective_policy(parse_policy(asked), 32)) == given
+    assert str(parse_policy(asked).on_blocks(32)) == given
 
 
 def test_unbounded_stays_unbounded():
-    assert str(effective_policy(parse_policy("unbounded"), 32)) == "unbounded"
+    assert str(parse_policy("unbounded").on_blocks(32)) == "unbounded"
