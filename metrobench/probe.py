@@ -49,6 +49,8 @@ class Setting:
     stop_when_failed: bool
     """End the run as soon as it has certainly failed."""
     extend_unresolved: bool
+    excuse_slow: bool = True
+    """A run that fails on a slow machine is void."""
 
     def plan(self, sessions: int) -> Plan:
         """The plan of a run of `sessions` sessions."""
@@ -140,10 +142,16 @@ def probe_plan(
     steal = _mean(rows, "steal")
     shares = _cpu_shares(rows, plan)
     others = shares.get("others") if server.fresh_each_run else None
-    busy = shares.get("engine", 0.0) >= BUSY
-    first = marks.get("started", begin) + plan.unit + RAMP
-    slowdown = server.meter.worst(first, marks["ended"]) if server.meter and busy else None
-    verdict = judge(facts, plan, steal=steal, others=others, slowdown=slowdown, client_died=bool(died))
+    slowdown = _slowdown(server, marks.get("started", begin) + plan.unit + RAMP, marks["ended"], shares)
+    verdict = judge(
+        facts,
+        plan,
+        steal=steal,
+        others=others,
+        slowdown=slowdown,
+        excuse_slow=setting.excuse_slow,
+        client_died=bool(died),
+    )
     complaint = _store(folder, facts, rows)
     record = ProbeRecord(
         index=index,
@@ -270,6 +278,14 @@ def _longer(facts: RunFacts, plan: Plan, setting: Setting, first: int) -> Plan |
     if judge(facts, plan).outcome is not Outcome.UNRESOLVED:
         return None
     return extended(plan, 2)
+
+
+def _slowdown(server: Server, begin: float, end: float, shares: dict[str, float]) -> float | None:
+    """The slowest spell of any metered core in between; an engine's core that rested says nothing."""
+    busy = shares.get("engine", 0.0) >= BUSY
+    meters = (server.engine_meter if busy else None, server.beside_meter)
+    found = [meter.worst(begin, end) for meter in meters if meter is not None]
+    return max((value for value in found if value is not None), default=None)
 
 
 def _since(rows: list[dict[str, float | None]], t0: float | None) -> list[dict[str, float | None]]:

@@ -45,8 +45,10 @@ class Server(Protocol):
     """True where sessions can be given resident tokens before they start."""
     client_cores: frozenset[int] | None
     """Cores for the load process; None: any."""
-    meter: SpeedMeter | None
+    engine_meter: SpeedMeter | None
     """Meters the core of the engine, where that is ours."""
+    beside_meter: SpeedMeter | None
+    """Meters the core of the load process, where the server's is ours too."""
 
     @contextmanager
     def fresh(self, sessions: int, log: Path) -> Iterator[Running]:
@@ -84,9 +86,10 @@ class EmbeddedServer:
         weights: str,
         pool_tokens: int | None,
         seed: int,
-        meter: SpeedMeter | None = None,
+        engine_meter: SpeedMeter | None = None,
+        beside_meter: SpeedMeter | None = None,
     ) -> None:
-        self.meter = meter
+        self.engine_meter, self.beside_meter = engine_meter, beside_meter
         self._forkserver = forkserver
         self._layout = layout
         self._profile = profile
@@ -141,7 +144,8 @@ class ForeignServer:
 
     fresh_each_run = False
     client_cores: frozenset[int] | None = None
-    meter: SpeedMeter | None = None
+    engine_meter: SpeedMeter | None = None
+    beside_meter: SpeedMeter | None = None
 
     def __init__(self, url: str, protocol: str, can_fill: bool, quiet: float = 1.0) -> None:
         self._url = url

@@ -15,14 +15,18 @@ from metrobench.measure.slowdown import reference_cost, worst_slowdown
 SAMPLE_EVERY = 0.1
 """Seconds between samples."""
 ROUNDS = 2_000
-"""Steps of the timed loop: about 0.1 ms, so that metering takes about 0.2 % of the core."""
+"""Steps of the timed loop: about 0.1 ms, so that metering takes about 0.2 % of a core."""
+WARM_UP = 10
+"""Loops before the timed ones on a core that rests now and then: it is slow for about a millisecond after each rest."""
 
 
 class SpeedMeter:
-    """Usable once, as a context manager. Says something about a busy core only: one that rests is slow to wake."""
+    """Usable once, as a context manager."""
 
-    def __init__(self, core: int) -> None:
+    def __init__(self, core: int, warm_up: bool) -> None:
+        """Without `warm_up` it says something about a busy core only."""
         self._core = core
+        self._warm_up = WARM_UP if warm_up else 0
         self._samples: list[tuple[float, float]] = []
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="speed-meter", daemon=True)
@@ -51,12 +55,13 @@ class SpeedMeter:
             due = time.monotonic()
             while not self._stop.wait(max(0.0, due - time.monotonic())):
                 due = max(due + SAMPLE_EVERY, time.monotonic())
-                self._samples.append((time.monotonic(), _cost()))
+                self._samples.append((time.monotonic(), self._cost()))
 
-
-def _cost() -> float:
-    """CPU seconds of the fixed piece of work; the better of two, for the first one finds cold caches."""
-    return min(_timed(), _timed())
+    def _cost(self) -> float:
+        """CPU seconds of the fixed piece of work; the better of two, for the first one finds cold caches."""
+        for _ in range(self._warm_up):
+            _timed()
+        return min(_timed(), _timed())
 
 
 def _timed() -> float:

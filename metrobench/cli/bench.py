@@ -159,7 +159,8 @@ class Bench:
             pin_all_threads(cores.front)
             if not cores.engine_alone:
                 self.warn(Warn.CORES_SHARED)
-            with SpeedMeter(cores.engine) as meter:
+            engine, beside = SpeedMeter(cores.engine, warm_up=False), SpeedMeter(min(cores.load), warm_up=True)
+            with engine, beside:
                 yield EmbeddedServer(
                     forkserver,
                     cores,
@@ -168,7 +169,8 @@ class Bench:
                     self.weights,
                     self.request.pool_tokens,
                     self.request.seed,
-                    meter,
+                    engine,
+                    beside if cores.engine_alone else None,
                 )
 
     @contextmanager

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from metrobench.records import ProbeRecord
     from metrobench.search.mscs import Effort, Mscs, Run
     from metrobench.servers import Server
+
+SLOW_EXCUSES = 2
+"""Times in a row that a run is repeated because the machine was slow; after that slow is what the machine is."""
 
 
 @click.command()
@@ -135,6 +139,7 @@ class _Search:
         self._most = most
         self._guess = guess
         self._runs: list[tuple[ProbeRecord, Verdict]] = []
+        self._slow_in_a_row = 0
 
     def run(self) -> int:
         """Search, note the result in the record, return the exit code."""
@@ -151,7 +156,7 @@ class _Search:
         result = search.result()
         self._finish(result, guess)
         unknown = result.hi is None and result.stop is not Stop.LOWER_BOUND
-        return 3 if result.stop in (Stop.VOID_TWICE, Stop.MACHINE_SLOW) or unknown else 0
+        return 3 if result.stop is Stop.VOID_TWICE or unknown else 0
 
     def _first_guess(self) -> int | None:
         """Where to start: as asked, or by a closed loop on a throwaway worker, or by short runs at an endpoint."""
@@ -173,7 +178,9 @@ class _Search:
         seed = self._bench.request.seed + index
         folder = self._bench.folder.subfolder(name)
         watch = self._bench.watch(f"run {index} · {step.sessions} sessions")
-        record, verdict = probe(self._setting, self._server, step.sessions, seed, index, folder, watch)
+        setting = replace(self._setting, excuse_slow=self._slow_in_a_row < SLOW_EXCUSES)
+        record, verdict = probe(setting, self._server, step.sessions, seed, index, folder, watch)
+        self._slow_in_a_row = self._slow_in_a_row + 1 if verdict.transient else 0
         self._runs.append((record, verdict))
         self._bench.add(record, f"probes/{name}")
         because = f" ({record.reasons[0]})" if record.reasons else ""

@@ -24,7 +24,7 @@ from metrobench.units import percent, seconds
 
 MAX_OTHERS = 0.25
 """CPU of other programs on the machine of an embedded worker, in cores, above which a run is void."""
-MAX_SLOWDOWN = 1.5
+MAX_SLOWDOWN = 1.7
 """A core of the machine this much slower than undisturbed for 3 s voids a run that did not pass."""
 MAX_STEAL = 0.05
 """Share of CPU time stolen by the hypervisor above which a run is void."""
@@ -132,14 +132,15 @@ def judge(
     gpu_busy: bool | None = None,
     others: float | None = None,
     slowdown: float | None = None,
+    excuse_slow: bool = True,
     client_died: bool = False,
 ) -> Verdict:
     """Judge one run by the rules of measurement.md. Pure: the same facts give the same verdict.
 
     `steal`: share of CPU time stolen by the hypervisor over the run; `gpu_busy`: another process used the GPU;
     `others`: cores that other programs kept busy beside an embedded worker; `slowdown`: how much slower a core of its
-    machine was for 3 s (who passes on a slow machine passes). None where the caller cannot see it.
-    `client_died`: the load process ended before the run did.
+    machine was for 3 s (who passes on a slow machine passes; with `excuse_slow` off, who fails on one fails).
+    None where the caller cannot see it. `client_died`: the load process ended before the run did.
     """
     table = build_table(facts, plan)
     span = table.span
@@ -151,13 +152,14 @@ def judge(
     others = others if others is not None and np.isfinite(others) else None
     slowdown = slowdown if slowdown is not None and np.isfinite(slowdown) else None
     slow = slowdown is not None and slowdown > MAX_SLOWDOWN
+    suffered = slow and decided.outcome is not Outcome.PASSED and _BY_SPEED.issuperset(decided.reasons)
     around = {
         Reason.CLIENT_DIED: client_died,
         Reason.TIE_LOST: misses.early > 0,
         Reason.STEAL: steal is not None and steal > MAX_STEAL,
         Reason.GPU_BUSY: bool(gpu_busy),
         Reason.OTHERS_BUSY: others is not None and others > MAX_OTHERS,
-        Reason.MACHINE_SLOW: slow and decided.outcome is not Outcome.PASSED and _BY_SPEED.issuperset(decided.reasons),
+        Reason.MACHINE_SLOW: suffered and excuse_slow,
     }
     void = (*_client_limited(decided, excused, client), *(reason for reason, holds in around.items() if holds))
     outcome, reasons = (Outcome.VOID, void) if void else (decided.outcome, decided.reasons)
@@ -165,7 +167,10 @@ def judge(
         outcome=outcome,
         reasons=reasons,
         sentences=(),
-        warnings=_warnings(facts, table, misses, client, steal, outcome),
+        warnings=(
+            *_warnings(facts, table, misses, client, steal, outcome),
+            *((Warn.MACHINE_SLOW,) if suffered and not void else ()),
+        ),
         sessions=plan.sessions,
         budget=plan.budget,
         unit=plan.unit,

@@ -18,6 +18,7 @@ class Warn(StrEnum):
     SILENT_DROPS = "silent-drops"
     CORES_SHARED = "cores-shared"
     OTHERS_BUSY = "others-busy"
+    MACHINE_SLOW = "machine-slow"
     PREFIX_HITS = "prefix-hits"
     STEAL_UNKNOWN = "steal-unknown"
     PASS_ABOVE_HI = "pass-above-hi"
@@ -46,6 +47,8 @@ _ADVICE = {
     Warn.SILENT_DROPS: "The server skipped frames without saying so: counted as missed.",
     Warn.CORES_SHARED: "Client and server shared a CPU core: the capacity is that of both together."
     " Use a machine with more cores.",
+    Warn.MACHINE_SLOW: "A core of this machine kept slowing down (other guests of the hardware?) and runs failed on it:"
+    " the capacity is that of a slow machine. Measure again at a calmer time.",
     Warn.OTHERS_BUSY: "Other programs used this machine's CPU during a run: the capacity may be too small."
     " Measure on an idle machine.",
     Warn.PREFIX_HITS: "The engine found tokens in its prefix cache: sessions shared work that real ones would not."

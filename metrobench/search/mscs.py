@@ -40,8 +40,6 @@ STANDARD = Effort("standard", 2, 3, 0.12, 1.10, None)
 FULL = Effort("full", 10, 10, 0.12, 1.10, 60.0)
 EFFORTS = {effort.name: effort for effort in (QUICK, STANDARD, FULL)}
 
-MAX_TRANSIENT = 5
-"""Times in a row that a run is repeated because the machine was slow."""
 _STRIDES = (1.12, 1.2, 1.35, 2.0)
 """Factors of the further steps away from a guess that was off."""
 _ROOM = 1.2
@@ -63,7 +61,6 @@ class Stop(StrEnum):
     NOTHING_PASSED = "nothing-passed"
     MIXED = "mixed-inside"
     VOID_TWICE = "void-twice"
-    MACHINE_SLOW = "machine-slow"
     MAX_RUNS = "max-runs"
     MAX_TIME = "max-time"
     INTERRUPTED = "interrupted"
@@ -80,7 +77,6 @@ _STOP_WORDS = {
     Stop.NOTHING_PASSED: "one session already fails",
     Stop.MIXED: "runs between the ends disagree, so the interval stays wide",
     Stop.VOID_TWICE: "two runs in a row proved nothing",
-    Stop.MACHINE_SLOW: "the machine kept slowing down",
     Stop.MAX_RUNS: "the largest number of runs was reached",
     Stop.MAX_TIME: "the time allowed was used up",
     Stop.INTERRUPTED: "interrupted",
@@ -201,7 +197,6 @@ class MscsSearch:
         self._guess = None if guess is None else min(max(1, guess), max_sessions)
         self._tallies: dict[int, _Tally] = {}
         self._repeat: int | None = None
-        self._slow_voids = 0
         self._stop: Stop | None = None
 
     def next_step(self) -> Run | Done:
@@ -220,17 +215,15 @@ class MscsSearch:
     def tell(self, sessions: int, outcome: Outcome, *, narrow: bool = False, transient: bool = False) -> None:
         """The outcome of one run at `sessions`; `narrow` and `transient` as its verdict says.
 
-        A void run is repeated once; one that is void for a transient reason, MAX_TRANSIENT times in a row.
+        A void run is repeated once; one that is void for a transient reason, as often as that is told.
         """
         tally = self._tallies.setdefault(sessions, _Tally())
         tally.counts[outcome] += 1
         tally.narrow |= narrow
         if outcome is not Outcome.VOID:
-            self._repeat, self._slow_voids = None, 0
+            self._repeat = None
         elif transient:
-            self._repeat, self._slow_voids = sessions, self._slow_voids + 1
-            if self._slow_voids > MAX_TRANSIENT:
-                self._stop = self._stop or Stop.MACHINE_SLOW
+            self._repeat = sessions
         elif self._repeat == sessions:
             self._stop = self._stop or Stop.VOID_TWICE
         else:

@@ -187,6 +187,9 @@ def test_a_slow_machine_voids_a_failure_and_no_pass() -> None:
     assert verdict.transient
     assert "2.00 times as long" in verdict.sentences[0]
     assert not judge(facts(plan, ready, ready + 1.5), plan, slowdown=2.0, others=1.0).transient
+    final = judge(facts(plan, ready, ready + 1.5), plan, slowdown=2.0, excuse_slow=False)
+    assert final.outcome is Outcome.FAILED
+    assert Warn.MACHINE_SLOW in final.warnings
     refused = judge(facts(plan, ready, ready + 0.1, refused=(1,)), plan, slowdown=2.0)
     assert refused.outcome is Outcome.FAILED
 

@@ -165,16 +165,6 @@ def test_a_run_on_a_slow_machine_is_repeated_until_the_machine_is_itself_again()
     assert drive(search, exact(200)).stop is Stop.CONVERGED
 
 
-def test_a_machine_that_stays_slow_stops_the_search() -> None:
-    search = MscsSearch(guess=200)
-    for _ in range(6):
-        step = search.next_step()
-        assert isinstance(step, Run)
-        search.tell(step.sessions, V, transient=True)
-    assert search.next_step() == Done(Stop.MACHINE_SLOW)
-    assert search.result().warnings == (Warn.NOT_CONVERGED,)
-
-
 def test_nothing_failing_up_to_the_cap_is_a_lower_bound() -> None:
     found = drive(MscsSearch(guess=200, max_sessions=256), exact(10_000))
     assert (found.lo, found.hi, found.stop, found.width) == (256, None, Stop.LOWER_BOUND, None)
