@@ -6,6 +6,7 @@ import contextlib
 import os
 import threading
 import time
+from array import array
 from types import TracebackType
 
 import numpy as np
@@ -17,7 +18,9 @@ SAMPLE_EVERY = 0.1
 ROUNDS = 2_000
 """Steps of the timed loop: about 0.1 ms, so that metering takes about 0.2 % of a core."""
 WARM_UP = 10
-"""Loops before the timed ones on a core that rests now and then: it is slow for about a millisecond after each rest."""
+"""Loops before the timed ones on a core that rests now and then, which is slow for about a millisecond after each rest.
+They take 1 % of such a core, at the lowest priority: whatever is due there goes first."""
+LOWEST = 19
 
 
 class SpeedMeter:
@@ -27,7 +30,8 @@ class SpeedMeter:
         """Without `warm_up` it says something about a busy core only."""
         self._core = core
         self._warm_up = WARM_UP if warm_up else 0
-        self._samples: list[tuple[float, float]] = []
+        self._times = array("d")
+        self._costs = array("d")
         self._stop = threading.Event()
         self._thread = threading.Thread(target=self._run, name="speed-meter", daemon=True)
 
@@ -44,18 +48,23 @@ class SpeedMeter:
     def worst(self, begin: float, end: float) -> float | None:
         """Largest slowdown over some 3 s in between (CLOCK_MONOTONIC seconds), against the fastest tenth of all
         samples so far: 1.5 is two thirds of the core's speed. None where too little was seen."""
-        table = np.array(list(self._samples), dtype=np.float64).reshape(-1, 2)
-        reference = reference_cost(table[:, 1])
-        inside = table[(table[:, 0] >= begin) & (table[:, 0] <= end)]
-        return worst_slowdown(inside[:, 0], inside[:, 1], reference) if reference else None
+        costs = np.array(self._costs[:])
+        times = np.array(self._times[: len(costs)])
+        reference = reference_cost(costs)
+        inside = (times >= begin) & (times <= end)
+        return worst_slowdown(times[inside], costs[inside], reference) if reference else None
 
     def _run(self) -> None:
         with contextlib.suppress(OSError):
             os.sched_setaffinity(0, {self._core})
+            if self._warm_up:
+                os.setpriority(os.PRIO_PROCESS, threading.get_native_id(), LOWEST)
             due = time.monotonic()
             while not self._stop.wait(max(0.0, due - time.monotonic())):
                 due = max(due + SAMPLE_EVERY, time.monotonic())
-                self._samples.append((time.monotonic(), self._cost()))
+                cost, now = self._cost(), time.monotonic()
+                self._times.append(now)
+                self._costs.append(cost)
 
     def _cost(self) -> float:
         """CPU seconds of the fixed piece of work; the better of two, for the first one finds cold caches."""

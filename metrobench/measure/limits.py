@@ -68,6 +68,7 @@ def limited_by(failed: Verdict | None, evidence: Evidence, passed: Verdict | Non
     return (
         _client(failed)
         or _positions(evidence)
+        or _pool(evidence)
         or _refused(failed, evidence)
         or _kv(failed, evidence)
         or _died(failed, evidence)
@@ -89,11 +90,14 @@ def _positions(evidence: Evidence) -> LimitedBy | None:
     return None
 
 
+def _pool(evidence: Evidence) -> LimitedBy | None:
+    words = next((reason for reason in evidence.close_reasons if "kv_limit" in reason or "kv_exhausted" in reason), "")
+    return LimitedBy(Limit.KV, f"the server takes no more than its KV pool holds ({words})") if words else None
+
+
 def _refused(failed: Verdict, evidence: Evidence) -> LimitedBy | None:
     if Reason.REFUSED not in failed.reasons:
         return None
-    if any(code in reason for code in ("kv_limit", "kv_exhausted") for reason in evidence.close_reasons):
-        return LimitedBy(Limit.KV, f"the server took no more than its KV pool holds ({_server_words(evidence)})")
     return LimitedBy(Limit.GATEWAY, f"the server refused {failed.misses.refused} sessions ({_server_words(evidence)})")
 
 

@@ -148,17 +148,14 @@ def judge(
     decided = decide(table, collapse)
     excused = decide(table, collapse, without_client=True) if span.lateness[span.due].any() else decided
     misses = census(table, span)
-    steal = steal if steal is not None and np.isfinite(steal) else None
-    others = others if others is not None and np.isfinite(others) else None
-    slowdown = slowdown if slowdown is not None and np.isfinite(slowdown) else None
-    slow = slowdown is not None and slowdown > MAX_SLOWDOWN
-    suffered = slow and decided.outcome is not Outcome.PASSED and _BY_SPEED.issuperset(decided.reasons)
+    steal, others, slowdown = _finite(steal), _finite(others), _finite(slowdown)
+    suffered = _suffered(decided, slowdown)
     around = {
         Reason.CLIENT_DIED: client_died,
         Reason.TIE_LOST: misses.early > 0,
-        Reason.STEAL: steal is not None and steal > MAX_STEAL,
+        Reason.STEAL: (steal or 0.0) > MAX_STEAL,
         Reason.GPU_BUSY: bool(gpu_busy),
-        Reason.OTHERS_BUSY: others is not None and others > MAX_OTHERS,
+        Reason.OTHERS_BUSY: (others or 0.0) > MAX_OTHERS,
         Reason.MACHINE_SLOW: suffered and excuse_slow,
     }
     void = (*_client_limited(decided, excused, client), *(reason for reason, holds in around.items() if holds))
@@ -244,6 +241,16 @@ def _failures(
         Reason.GROWTH: complete and growth.fails,
     }
     return tuple(reason for reason, holds in found.items() if holds)
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and np.isfinite(value) else None
+
+
+def _suffered(decided: Decision, slowdown: float | None) -> bool:
+    """The run did not pass, a core was slow in it, and slowness can be why."""
+    slow = (slowdown or 0.0) > MAX_SLOWDOWN
+    return slow and decided.outcome is not Outcome.PASSED and _BY_SPEED.issuperset(decided.reasons)
 
 
 def _client_limited(decided: Decision, excused: Decision, client: Client) -> tuple[Reason, ...]:

@@ -113,6 +113,8 @@ class VllmEngine:
             args = AsyncEngineArgs(**arguments)
             self._llm = AsyncLLM.from_engine_args(args, stat_loggers=[self._stat_logger()])
         except OSError as error:
+            if not spec.weights.startswith(HUB):
+                raise UnreachableError(f"vLLM does not start: {_first_line(error)}") from error
             raise UsageError(f"--weights {spec.weights}: {_first_line(error)}") from error
         except (TypeError, ValueError) as error:
             raise UsageError(f"vLLM refuses these arguments: {_first_line(error)}") from error

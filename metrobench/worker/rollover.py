@@ -7,31 +7,12 @@ is safe, its successor starts from what the policy keeps: the sinks and the last
 from __future__ import annotations
 
 from collections import deque
-from typing import Protocol
 
 from metrobench.policy import RECYCLE, KvPolicy
+from metrobench.schedule import GOLDEN
 
-GOLDEN = 0.6180339887498949
-"""Fractional part of the golden ratio: its multiples spread evenly over [0, 1)."""
 EARLY = 0.1
 """Share of the way from a fresh context to the limit at whose end silence is a good moment."""
-
-
-class Limits(Protocol):
-    """What is needed of sessions.SessionRules."""
-
-    @property
-    def listening(self) -> int: ...
-    @property
-    def speaking(self) -> int: ...
-    @property
-    def tokens_in(self) -> int: ...
-    @property
-    def max_model_len(self) -> int: ...
-    @property
-    def policy(self) -> KvPolicy: ...
-    @property
-    def guard(self) -> bool: ...
 
 
 class Context:
@@ -58,16 +39,17 @@ class Context:
 class RolloverPlan:
     """Says after which frame one session rolls over."""
 
-    def __init__(self, rules: Limits, number: int) -> None:
-        self._frame = rules.tokens_in + max(rules.listening, rules.speaking)
-        self._kept = rules.policy.full_tokens
-        self._last = rules.max_model_len
+    def __init__(self, policy: KvPolicy, frame: int, max_model_len: int, number: int) -> None:
+        """`frame`: most tokens one frame adds; `number`: the session's."""
+        self._frame = frame
+        self._kept = policy.full_tokens
+        self._last = max_model_len
         spread = 1.0
-        if rules.policy.kind == RECYCLE:
-            self._last = min(self._last, rules.policy.most_tokens + self._frame)
+        if policy.kind == RECYCLE:
+            self._last = min(self._last, policy.most_tokens + frame)
             # all sessions start with the same context: spread their first time, as their ages would be
             spread = max(number * GOLDEN % 1.0, 0.05)
-        self._possible = rules.policy.bounded and rules.guard and self._kept + self._frame < self._last
+        self._possible = policy.bounded and self._kept + frame < self._last
         self._limit = self._kept + round(spread * (self._last - self._kept))
 
     def began_again(self) -> None:

@@ -39,6 +39,11 @@ class SessionRules:
     the engine pass it."""
     seed: int
 
+    @property
+    def most_tokens(self) -> int:
+        """Most tokens that one frame adds to the context."""
+        return self.tokens_in + max(self.listening, self.speaking)
+
 
 @dataclass(frozen=True, slots=True)
 class FrameDone:
@@ -108,7 +113,7 @@ class Session:
         self._queue: deque[tuple[list[int], bool]] = deque()
         self._fill = 0
         self._context = Context(rules.policy)
-        self._plan = RolloverPlan(rules, number)
+        self._plan = RolloverPlan(rules.policy, rules.most_tokens, rules.max_model_len, number)
         self._again: list[int] = []
         self._rolling = False
         self._rolled = False
@@ -249,7 +254,8 @@ class Session:
             return
         self._context.add(flight.tokens)
         self._context.add(flight.sampled[:-1])
-        self._rolling = self._plan.due(self.total, silence=flight.frame == FILL or self._silence)
+        silence = flight.frame == FILL or self._silence
+        self._rolling = self._rules.guard and self._plan.due(self.total, silence)
         if flight.frame == FILL:
             self._listener.filled(len(flight.tokens))
             return

@@ -87,3 +87,12 @@ def test_the_sentence_shows_latency_before_and_after_and_the_cpu_shares() -> Non
     assert "median latency went from 20 ms to" in found.why
     assert "growing" in found.why
     assert "engine core 97 %" in found.why and "client not visible" in found.why
+
+
+@pytest.mark.parametrize("code", ["kv_limit", "kv_exhausted"])
+def test_a_server_that_names_its_kv_pool_is_limited_by_kv(code: str) -> None:
+    ready = ready_times(PLAN)
+    refused = of(facts(PLAN, ready, ready + 0.2, refused=(1, 2)))
+    found = limited_by(refused, Evidence(engine_cpu=0.97, close_reasons=("other", f"{code}: the pool is full")))
+    assert found.limit is Limit.KV
+    assert code in found.why

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from hypothesis import given
 from hypothesis import strategies as st
 
 from metrobench.policy import KvPolicy
 from metrobench.worker.rollover import Context, RolloverPlan
-from metrobench.worker.sessions import SessionRules
 
-RULES = SessionRules(
-    listening=1, speaking=4, tokens_in=6, max_model_len=256, policy=KvPolicy("sinks", 64, 16), guard=True, seed=1
-)
+LONGEST, FRAME = 256, 10
+
+
+def planned(policy: KvPolicy, number: int = 1) -> RolloverPlan:
+    return RolloverPlan(policy, FRAME, LONGEST, number)
 
 
 @given(st.lists(st.lists(st.integers(0, 9999), max_size=30), max_size=30), st.integers(1, 50), st.integers(0, 20))
@@ -36,7 +35,7 @@ def test_no_frame_ever_passes_the_limit(
     frames: list[tuple[int, bool, bool]], window: int, sinks: int, recycle: bool, number: int
 ):
     policy = KvPolicy("recycle", window) if recycle else KvPolicy("sinks", window, sinks)
-    plan, total = RolloverPlan(replace(RULES, policy=policy), number), 0
+    plan, total = planned(policy, number), 0
     for tokens, speaking, silence in frames:
         total += tokens + (4 if speaking else 1) - 1
         assert total <= 256
@@ -46,7 +45,7 @@ def test_no_frame_ever_passes_the_limit(
 
 
 def test_silence_is_used_when_the_limit_is_near():
-    plan = RolloverPlan(RULES, 1)
+    plan = planned(KvPolicy("sinks", 64, 16))
     near = 256 - 17
     assert not plan.due(near, silence=False)
     assert plan.due(near, silence=True)
@@ -55,13 +54,13 @@ def test_silence_is_used_when_the_limit_is_near():
 
 
 def test_an_unbounded_session_never_rolls_over():
-    plan = RolloverPlan(replace(RULES, policy=KvPolicy("unbounded")), 1)
+    plan = planned(KvPolicy("unbounded"))
     assert not any(plan.due(total, silence=True) for total in range(300))
 
 
 def test_recycled_sessions_do_not_all_roll_over_at_once():
-    rules = replace(RULES, policy=KvPolicy("recycle", 64))
     firsts = [
-        next(total for total in range(65, 300) if RolloverPlan(rules, n).due(total, silence=False)) for n in range(1, 9)
+        next(total for total in range(65, 300) if planned(KvPolicy("recycle", 64), n).due(total, silence=False))
+        for n in range(1, 9)
     ]
     assert len(set(firsts)) >= 6
