@@ -30,7 +30,7 @@ from metrobench.report import html
 from metrobench.servers import EmbeddedServer, ForeignServer, Server, resolve_weights
 from metrobench.speed import SpeedMeter
 from metrobench.units import parse_duration, parse_rate, parse_slo, percent, seconds
-from metrobench.worker.cores import layout, pin_all_threads
+from metrobench.worker.cores import layout, threads_on
 from metrobench.worker.launcher import ForkServer
 from metrobench.worker.spec import STANDIN
 
@@ -155,8 +155,7 @@ class Bench:
         forkserver = ForkServer(self.folder.path / "workers.log")
         with self.interrupts.at_once():
             forkserver.start()
-        with forkserver:
-            pin_all_threads(cores.front)
+        with forkserver, threads_on(cores.front):
             if not cores.engine_alone:
                 self.warn(Warn.CORES_SHARED)
             engine, beside = SpeedMeter(cores.engine, warm_up=False), SpeedMeter(min(cores.load), warm_up=True)

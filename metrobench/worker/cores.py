@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -64,3 +65,14 @@ def cores_of(pid: int) -> tuple[int, ...]:
         return tuple(sorted(os.sched_getaffinity(pid)))
     except ProcessLookupError:
         return ()
+
+
+@contextlib.contextmanager
+def threads_on(cores: frozenset[int]) -> Iterator[None]:
+    """Every thread of this process on `cores` for a while: a second measurement finds the cores the first one had."""
+    before = frozenset(os.sched_getaffinity(0))
+    pin_all_threads(cores)
+    try:
+        yield
+    finally:
+        pin_all_threads(before)

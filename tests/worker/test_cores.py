@@ -64,3 +64,11 @@ def test_cores_of_a_process_that_is_gone():
     gone = subprocess.Popen([sys.executable, "-c", ""])
     gone.wait()
     assert cores.cores_of(gone.pid) == ()
+
+
+def test_what_follows_finds_the_cores_that_were_there_before():
+    before = layout()
+    with pytest.raises(KeyError), cores.threads_on(frozenset({before.engine})):
+        assert os.sched_getaffinity(0) == {before.engine}
+        raise KeyError
+    assert layout() == before
