@@ -156,9 +156,10 @@ def build_table(facts: RunFacts, plan: Plan) -> FrameTable:
 
 
 def merge_stalls(stalls: npt.ArrayLike) -> Floats:
-    """Stalls sorted, and joined where they overlap. Shape (n, 2)."""
+    """Stalls sorted, joined where they overlap, cut to +-MAX_TIME. Shape (n, 2)."""
     array = np.asarray(stalls, dtype=np.float64).reshape(-1, 2)
-    array = array[np.isfinite(array).all(axis=1) & (array[:, 1] > array[:, 0])]
+    array = np.clip(array[np.isfinite(array).all(axis=1)], -MAX_TIME, MAX_TIME)
+    array = array[array[:, 1] > array[:, 0]]
     array = array[np.argsort(array[:, 0], kind="stable")]
     if not len(array):
         return array

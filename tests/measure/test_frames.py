@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from metrobench.measure.frames import build_table, healthy_lag, merge_stalls, stall_overlap
+from metrobench.measure.frames import MAX_TIME, build_table, healthy_lag, merge_stalls, stall_overlap
 from metrobench.measure.plan import Plan, plan_run
 from tests.virtual_servers import facts, ready_times
 
@@ -83,6 +83,7 @@ def test_stalls_are_sorted_and_joined_where_they_overlap() -> None:
     merged = merge_stalls([(5.0, 6.0), (1.0, 2.0), (1.5, 3.0), (np.nan, 4.0), (8.0, 8.0)])
     assert merged.tolist() == [[1.0, 3.0], [5.0, 6.0]]
     assert merge_stalls(np.empty((0, 2))).shape == (0, 2)
+    assert np.abs(merge_stalls([(-1.7e308, 1e300)])).max() <= MAX_TIME
 
 
 def test_a_receipt_inside_a_stall_may_have_come_at_its_start() -> None:
