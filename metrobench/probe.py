@@ -141,7 +141,7 @@ def probe_plan(
     rows = _since(sampler.rows, marks.get("started"))
     steal = _mean(rows, "steal")
     shares = _cpu_shares(rows, plan)
-    others = shares.get("others") if server.fresh_each_run else None
+    others = shares.get("others") if server.ours else None
     slowdown = _slowdown(server, marks.get("started", begin) + plan.unit + RAMP, marks["ended"], shares)
     verdict = judge(
         facts,

@@ -102,6 +102,8 @@ class Record(msgspec.Struct):
     warnings: list[Warned] = msgspec.field(default_factory=list)
     wall_seconds: float = 0.0
     error: str | None = None
+    config_file: str | None = None
+    """The file some settings came from."""
 
 
 class RunFolder:

@@ -12,8 +12,10 @@ from typing import Any
 
 import msgspec
 
+from metrobench.cli import config, consent
 from metrobench.cli.live import Interrupted, Interrupts, Live
 from metrobench.cli.output import say
+from metrobench.cli.vllm_args import parse_vllm
 from metrobench.corpus.manifest import default_clips
 from metrobench.endpoints.realtime import check_url
 from metrobench.endpoints.registry import PROTOCOLS
@@ -27,7 +29,8 @@ from metrobench.probe import Setting, Watch
 from metrobench.profiles import load_profile
 from metrobench.records import SCHEMA, ProbeRecord, Record, RunFolder, Warned, now
 from metrobench.report import html
-from metrobench.servers import EmbeddedServer, ForeignServer, Server, resolve_weights
+from metrobench.restart import Restart
+from metrobench.servers import EmbeddedServer, ForeignServer, Server, check_room, resolve_weights
 from metrobench.speed import SpeedMeter
 from metrobench.units import parse_duration, parse_rate, parse_slo, percent, seconds
 from metrobench.worker.cores import layout, threads_on
@@ -55,6 +58,10 @@ class Request:
     weights: str
     pool_tokens: int | None
     seed: int
+    restart_cmd: str | None = None
+    health: str | None = None
+    yes: bool = False
+    vllm_args: tuple[str, ...] = ()
 
 
 class Bench:
@@ -68,10 +75,12 @@ class Bench:
         self.profile = load_profile(request.model)
         self.weights = STANDIN
         machine = describe_machine()
+        self.vllm_args = parse_vllm(request.vllm_args)
         if request.endpoint is None:
             self.weights = resolve_weights(request.weights, has_gpu=bool(machine.gpus))
         else:
             check_url(request.endpoint)
+        self.restart = self._restart(request)
         if request.protocol not in PROTOCOLS:
             raise UsageError(f"unknown protocol {request.protocol!r}", f"known: {', '.join(PROTOCOLS)}")
         self.stand_in = request.endpoint is None and self.weights == STANDIN
@@ -83,8 +92,9 @@ class Bench:
         self.q = parse_rate(request.miss_rate or DEFAULT_MISS_RATE, name="--miss-rate")
         self.slo = Slo(*parse_slo(request.slo)) if request.slo is not None else None
         if request.endpoint is None:
-            self._check_pool()
-        self.folder = RunFolder.create(out, f"{kind}-{self.profile.name}")
+            check_room(self.profile, self.policy, request.pool_tokens)
+        self.folder: RunFolder
+        self._out = out
         self.record = Record(
             schema=SCHEMA,
             kind=kind,
@@ -98,23 +108,38 @@ class Bench:
             stand_in=self.stand_in,
         )
         self._begin = time.monotonic()
+        self._name_config()
 
-    def _check_pool(self) -> None:
-        """Raises UsageError where not even one session can get full."""
-        positions, full = self.profile.decoder.max_positions, self.policy.full_tokens
-        room = self.profile.timing.most_tokens
-        if full + room >= positions:
-            raise UsageError(
-                f"--kv {self.policy}: a full session and one frame need {full + room} positions, {self.profile.name}"
-                f" has {positions}",
-                "choose a smaller window",
-            )
-        pool = self.request.pool_tokens
-        if pool is not None and pool < full + room:
-            raise UsageError(
-                f"--pool-tokens {pool}: one full session at {self.policy} and one frame need {full + room} tokens",
-                "give the pool room for at least one session",
-            )
+    def _name_config(self) -> None:
+        """Settings that stand in a file are said and recorded."""
+        if (found := config.origin()) is not None:
+            file, names = found
+            self.record.config_file = file
+            self.live.line(f"from {file}: {', '.join(names)}")
+
+    def _restart(self, request: Request) -> Restart | None:
+        """How the endpoint is made fresh. Raises UsageError for options that do not go together."""
+        if request.endpoint is None:
+            if request.restart_cmd is not None or request.health is not None:
+                raise UsageError("--restart-cmd and --health go with --endpoint", "the embedded worker is always fresh")
+            return None
+        if self.vllm_args:
+            raise UsageError("vLLM arguments go to the embedded worker, not to --endpoint")
+        if request.restart_cmd is None:
+            if request.health is not None:
+                raise UsageError("--health goes with --restart-cmd")
+            return None
+        return Restart(request.restart_cmd, request.health or "", request.endpoint)
+
+    @property
+    def fills(self) -> bool:
+        """Sessions are to start with a full context, where the server can do that."""
+        return self.policy.bounded
+
+    def consent(self, sessions: int, duration: float) -> None:
+        """Ask before somebody else's server gets up to `sessions` sessions for about `duration` seconds."""
+        if self.request.endpoint is not None:
+            consent.ask(self.request.endpoint, sessions, duration, self.request.yes)
 
     def setting(self, *, span: float | None, stop_when_failed: bool, extend_unresolved: bool) -> Setting:
         """The setting of this command's runs; noted in the record."""
@@ -140,6 +165,9 @@ class Bench:
             "endpoint": self.request.endpoint,
             "weights": self.weights if self.request.endpoint is None else None,
             "pool_tokens": self.request.pool_tokens,
+            "restart_cmd": self.request.restart_cmd,
+            "health": self.request.health,
+            "vllm_args": self.vllm_args,
             "clips": [clip.name for clip in setting.clips],
         }
         return setting
@@ -148,7 +176,13 @@ class Bench:
     def server(self) -> Iterator[Server]:
         """The server that the options name: an endpoint, or fresh embedded workers."""
         if self.request.endpoint is not None:
-            yield ForeignServer(self.request.endpoint, self.request.protocol, can_fill=False)
+            yield ForeignServer(
+                self.request.endpoint,
+                self.request.protocol,
+                can_fill=True,
+                restart=self.restart,
+                stop=lambda: self.interrupts.signum is not None,
+            )
             return
         cores = layout()
         self.live.status("loading vLLM (about 10 s, once)")
@@ -170,11 +204,13 @@ class Bench:
                     self.request.seed,
                     engine,
                     beside if cores.engine_alone else None,
+                    self.vllm_args,
                 )
 
     @contextmanager
     def recorded(self) -> Iterator[None]:
         """Run the command's body; whatever happens in it, record and page are complete and readable afterwards."""
+        self.folder = RunFolder.create(self._out, f"{self.kind}-{self.profile.name}")
         with self.interrupts:
             try:
                 self.folder.write(self.record)
@@ -214,11 +250,11 @@ class Bench:
         if all(known.code != warning.value for known in self.record.warnings):
             self.record.warnings.append(Warned(warning.value, warning.advice))
 
-    def watch(self, title: str) -> Watch:
-        """Progress of one run under `title`, interrupted by this command's signals."""
+    def watch(self, title: str, length: float | None = None) -> Watch:
+        """Progress of one run of about `length` seconds under `title`, interrupted by this command's signals."""
         return Watch(
             interrupted=lambda: self.interrupts.signum is not None,
-            show=lambda event, kv: self.live.status(f"{title} · {_status(event, kv)}"),
+            show=lambda event, kv: self.live.status(f"{title} · {_status(event, kv, length)}"),
         )
 
     def exit_code(self, code: int = 0) -> int:
@@ -226,14 +262,15 @@ class Bench:
         return INTERRUPT_CODE + self.interrupts.signum if self.interrupts.signum else code
 
 
-def _status(event: LoadEvent, kv: float | None) -> str:
+def _status(event: LoadEvent, kv: float | None, length: float | None) -> str:
     """One event of the load process in a few words."""
     if event.kind == "connected":
         return f"{event.connected} connected" + (f", {event.refused} refused" if event.refused else "")
     if event.kind in ("filling", "filled"):
         return f"{event.filled} sessions ready" + (f", {event.refused} refused" if event.refused else "")
     if event.kind in ("progress", "judge"):
-        words = [f"{event.t:.0f} s"]
+        left = "" if length is None or event.t > length - 1 else f", {seconds(round(length - event.t))} left"
+        words = [f"{seconds(max(1, round(event.t)))}{left}"]
         if event.due:
             words.append(f"missed {percent(event.missed / event.due)}")
         if event.p50 is not None and event.p99 is not None:

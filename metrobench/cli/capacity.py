@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from metrobench.search.mscs import Effort, Mscs, Run
     from metrobench.servers import Server
 
+TYPICAL_RUNS = 10
+"""Runs of a search, about: for telling beforehand how long it takes."""
 SLOW_EXCUSES = 2
 """Times in a row that a run is repeated because the machine was slow; after that slow is what the machine is."""
 
@@ -50,6 +52,7 @@ SLOW_EXCUSES = 2
 @click.option("--guess", type=click.IntRange(1, options.MAX_SESSIONS), help="Start the search near this many sessions.")
 @options.seed
 @options.output
+@options.vllm_args
 def capacity(as_json: bool, kv: str | None, **asked: Any) -> None:
     """How many sessions a deployment sustains (MSCS), fresh server per run.
 
@@ -113,11 +116,11 @@ def _measure(
     span = parse_duration(duration, name="--duration") if duration else wanted.span
     setting = bench.setting(span=span, stop_when_failed=True, extend_unresolved=True)
     bench.record.setting |= {"effort": effort, "max_sessions": max_sessions}
+    plan = setting.plan(max_sessions)
+    bench.consent(max_sessions, TYPICAL_RUNS * plan.seconds)
     with bench.recorded():
         if not as_json:
-            plan = setting.plan(max_sessions)
-            fresh = not bench.policy.bounded or bool(asked["endpoint"])
-            say(terminal.heading(bench.record, plan.span, fresh=fresh))
+            say(terminal.heading(bench.record, plan.span, fills=bench.fills))
         with bench.server() as server:
             code = _Search(bench, setting, server, wanted, max_sessions, guess).run()
     if not as_json:
@@ -165,7 +168,7 @@ class _Search:
         from metrobench.guess import guess_sessions, ramp_sessions
 
         folder = self._bench.folder.subfolder("00-guess")
-        guess = guess_sessions if self._server.fresh_each_run else ramp_sessions
+        guess = guess_sessions if self._server.ours else ramp_sessions
         watch = self._bench.watch("first guess")
         return guess(self._setting, self._server, self._most, self._bench.request.seed, folder, watch)
 
@@ -177,7 +180,8 @@ class _Search:
         name = f"{index:02d}-n{step.sessions}"
         seed = self._bench.request.seed + index
         folder = self._bench.folder.subfolder(name)
-        watch = self._bench.watch(f"run {index} · {step.sessions} sessions")
+        length = self._setting.plan(step.sessions).seconds
+        watch = self._bench.watch(f"run {index} · {step.sessions} sessions", length)
         setting = replace(self._setting, excuse_slow=self._slow_in_a_row < SLOW_EXCUSES)
         record, verdict = probe(setting, self._server, step.sessions, seed, index, folder, watch)
         self._slow_in_a_row = self._slow_in_a_row + 1 if verdict.transient else 0

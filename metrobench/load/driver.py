@@ -26,7 +26,7 @@ from metrobench.endpoints.base import Endpoint
 from metrobench.endpoints.registry import make_endpoint
 from metrobench.errors import MetrobenchError, UnreachableError, UsageError
 from metrobench.load.conn import Book, Conn
-from metrobench.load.connect import accept_all, connect_all
+from metrobench.load.connect import accept_all, connect_all, greeted
 from metrobench.load.link import Link
 from metrobench.load.paced import PacedRun
 from metrobench.load.saturate import SaturateRun
@@ -95,8 +95,13 @@ class Driver:
             raise UnreachableError(f"no session could be opened at {spec.url}: {conns[0].facts.reason}", _HINT)
         self._link.tell(LoadEvent("connected", connected=connected, refused=len(conns) - connected))
         ticker = asyncio.create_task(self._tell_filling())
-        timeout = spec.fill_timeout if spec.fill_tokens else spec.connect_timeout
-        await accept_all(conns, spec.fill_tokens, timeout)
+        fill = spec.fill_tokens
+        if fill:
+            await greeted(conns, spec.connect_timeout)
+        greeting = next((conn.greeting for conn in conns if conn.greeting), b"")
+        if not self._endpoint.can_fill(greeting):
+            fill = 0
+        await accept_all(conns, fill, spec.fill_timeout if fill else spec.connect_timeout)
         ticker.cancel()
         greeting = next((conn.greeting for conn in conns if conn.greeting), b"")
         if wrong := self._endpoint.mismatch(greeting):

@@ -41,7 +41,7 @@ class LoadSpec:
     spool: Path
     """Folder for the raw facts; made if it does not exist."""
     fill_tokens: int = 0
-    """Resident tokens of its own that each session gets before t0; 0: none."""
+    """Resident tokens of its own that each session gets before t0, where the server can; 0: none."""
     connect_timeout: float = 10.0
     fill_timeout: float = 60.0
     stop_after_misses: int | None = None

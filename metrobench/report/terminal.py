@@ -16,8 +16,8 @@ BLOCK = 16
 """Tokens in a KV block of vLLM on a GPU, by default."""
 
 
-def heading(record: Record, span: float, fresh: bool) -> str:
-    """What is being measured, in two or three lines; a stand-in says so first."""
+def heading(record: Record, span: float, fills: bool) -> str:
+    """What is being measured, in two or three lines; a stand-in says so first. `fills`: sessions are to start full."""
     lines = []
     profile, setting = record.profile, record.setting
     if record.stand_in:
@@ -30,8 +30,11 @@ def heading(record: Record, span: float, fresh: bool) -> str:
     if setting["slo"]:
         objective = f"p{setting['slo']['quantile'] * 100:g} at most {seconds(setting['slo']['limit'])}"
     where = setting["endpoint"] or setting["kv"]
-    state = "fresh sessions" if fresh else "sessions full"
-    server = "one server" if setting["endpoint"] else "fresh worker each"
+    state = "sessions full" if fills else "fresh sessions"
+    server = "fresh worker each"
+    if setting["endpoint"]:
+        state += " if it can fill them" if fills else ""
+        server = "restarted for each run" if setting["restart_cmd"] else "one server"
     parts = (profile["name"], f"budget {seconds(setting['budget'])}", objective, where)
     lines += _wrap(" · ".join((*parts, f"{seconds(span)} a run, {state}, {server}")))
     return "\n".join(lines)
@@ -120,6 +123,8 @@ def run(record: Record, probe: ProbeRecord) -> str:
         ("cpu", ", ".join(f"{name} {percent(share, 0)}" for name, share in probe.cpu_shares.items()) or "not visible"),
         ("kv", _maybe(probe.kv_peak, lambda value: percent(value, 0))),
     ]
+    if "round_trip_seconds" in probe.server:
+        pairs.append(("network", _network(probe.server)))
     lines = [""]
     for name, text in pairs:
         lines += _hang(f"  {name:<14}", text)
@@ -141,6 +146,8 @@ def check(record: Record, probe: ProbeRecord, answered: int) -> str:
     if record.stand_in:
         lines += _hang("                ", f"a stand-in for {record.profile['name']}: this machine, not the model")
     lines += _hang("  connected in  ", _maybe(probe.start_seconds, seconds))
+    if "round_trip_seconds" in server:
+        lines += _hang("  network       ", _network(server))
     lines += _hang("  latency       ", _latency(latency))
     if latency["largest"] is not None:
         lines += _hang(
@@ -149,6 +156,12 @@ def check(record: Record, probe: ProbeRecord, answered: int) -> str:
     for reason in probe.close_reasons:
         lines += _hang("  server says   ", reason)
     return "\n".join(lines)
+
+
+def _network(server: dict[str, Any]) -> str:
+    took = server["round_trip_seconds"]
+    shown = "under 0.1 ms" if took is not None and took < 1e-4 else _maybe(took, seconds)
+    return f"round trip {shown} (TCP connect; contained in every latency)"
 
 
 def _growth(slope: dict[str, Any] | None, latency: dict[str, Any]) -> str:

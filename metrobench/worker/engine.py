@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import difflib
 import importlib.util
 import json
 import os
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
 from typing import Any, Protocol
@@ -107,6 +108,7 @@ class VllmEngine:
                 {"skip_clone": True} if "skip_clone" in SamplingParams.__struct_fields__ else {}
             ),  # or vLLM deep-copies them every frame
         )
+        check_names(spec.vllm_args, [each.name for each in fields(AsyncEngineArgs)])
         arguments = engine_arguments(spec, folder)
         switch_plugin(spec.policy)
         try:
@@ -271,6 +273,17 @@ def engine_arguments(spec: WorkerSpec, folder: Path) -> dict[str, Any]:
     elif spec.policy.kind == SINKS:
         arguments["scheduler_cls"] = GUARD_SCHEDULER
     return arguments | spec.vllm_args
+
+
+def check_names(asked: Iterable[str], known: Sequence[str]) -> None:
+    """Raises UsageError for the first name that vLLM does not know."""
+    for name in asked:
+        if name not in known:
+            close = difflib.get_close_matches(name, known, n=1)
+            raise UsageError(
+                f"vLLM has no argument {name.replace('_', '-')}",
+                f"did you mean --{close[0].replace('_', '-')}?" if close else "",
+            )
 
 
 def switch_plugin(policy: KvPolicy) -> None:
