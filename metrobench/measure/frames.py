@@ -42,6 +42,8 @@ class FrameTable:
     content_due: Bools
     empty: Bools
     """The answer carried no content unit."""
+    rolled: Bools
+    """The server built the session's context again before the answer."""
     refused: Bools
     """Shape (sessions,)."""
     closed: Floats
@@ -83,6 +85,8 @@ class Span:
     """L, or the time waited where no answer came."""
     empty: Bools
     """Answered with nothing where content was due."""
+    rolled: Bools
+    """The server built the session's context again before the answer."""
 
     def above(self, limit: float) -> Bools:
         """Due frames with L above `limit` seconds; no answer counts as above."""
@@ -148,6 +152,7 @@ def build_table(facts: RunFacts, plan: Plan) -> FrameTable:
         present=present,
         content_due=(flags & FrameFlag.CONTENT_DUE) != 0,
         empty=tokens == 0,
+        rolled=(flags & FrameFlag.ROLLOVER) != 0,
         refused=refused,
         closed=closed,
         stalls=merge_stalls(facts.stalls),
@@ -201,6 +206,7 @@ def _outcomes(table: FrameTable, columns: slice) -> Span:
         lateness=np.where(dead, 0.0, lateness),
         latency=latency,
         empty=answered & table.empty[:, columns] & table.content_due[:, columns],
+        rolled=answered & table.rolled[:, columns],
     )
 
 

@@ -119,10 +119,13 @@ def run(record: Record, probe: ProbeRecord) -> str:
         ("collapse", _collapse(verdict)),
         ("sessions lost", f"{misses['refused']} refused, {misses['died']} closed early"),
         ("hollow", f"{misses['hollow']} answers empty where content was due"),
+        ("rollovers", f"{misses.get('rolled', 0)} contexts built again before the model's last position"),
         ("client", f"send lag p99 {_maybe(client['lag_p99'], seconds)}, {misses['ambiguous']} frames ambiguous"),
         ("cpu", ", ".join(f"{name} {percent(share, 0)}" for name, share in probe.cpu_shares.items()) or "not visible"),
         ("kv", _maybe(probe.kv_peak, lambda value: percent(value, 0))),
     ]
+    if not misses.get("rolled"):
+        pairs = [pair for pair in pairs if pair[0] != "rollovers"]
     if "round_trip_seconds" in probe.server:
         pairs.append(("network", _network(probe.server)))
     lines = [""]
