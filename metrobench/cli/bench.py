@@ -8,12 +8,11 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from metrobench.cli.live import Interrupted, Interrupts, Live
-from metrobench.cli.output import say
+from metrobench.cli.output import say_json
 from metrobench.corpus.manifest import default_clips
 from metrobench.endpoints.realtime import check_url
 from metrobench.endpoints.registry import PROTOCOLS
@@ -101,7 +100,7 @@ class Bench:
 
     def _check_pool(self) -> None:
         """Raises UsageError where not even one session can get full."""
-        positions, full = self.profile.decoder.max_positions, self.policy.full_tokens
+        positions, full = self.profile.decoder.request_positions, self.policy.full_tokens
         room = self.profile.timing.most_tokens
         if full + room >= positions:
             raise UsageError(
@@ -248,5 +247,4 @@ def _status(event: LoadEvent, kv: float | None) -> str:
 
 def print_json(record: Record | list[Record]) -> None:
     """The record on stdout, as run.json has it; several as a list."""
-    data: Any = msgspec.json.format(msgspec.json.encode(record), indent=1)
-    say(data.decode())
+    say_json(record)
