@@ -223,10 +223,10 @@ def resolve_weights(weights: str, has_gpu: bool) -> str:
 def check_room(profile: Profile, policy: KvPolicy, pool_tokens: int | None) -> None:
     """Raises UsageError where positions or pool have no room for even one full session."""
     full, frame = policy.full_tokens, profile.timing.most_tokens
-    if full + frame >= profile.decoder.max_positions:
+    if full + frame >= profile.decoder.request_positions:
         raise UsageError(
             f"--kv {policy}: a full session and one frame need {full + frame} positions, {profile.name}"
-            f" has {profile.decoder.max_positions}",
+            f" has {profile.decoder.request_positions}",
             "choose a smaller window",
         )
     if pool_tokens is not None and pool_tokens < full + frame:

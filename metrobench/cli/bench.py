@@ -8,13 +8,12 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
 from metrobench.cli import config, consent
 from metrobench.cli.live import Interrupted, Interrupts, Live
-from metrobench.cli.output import say
+from metrobench.cli.output import say_json
 from metrobench.cli.vllm_args import parse_vllm
 from metrobench.corpus.manifest import default_clips
 from metrobench.endpoints.realtime import check_url
@@ -285,5 +284,4 @@ def _status(event: LoadEvent, kv: float | None, length: float | None) -> str:
 
 def print_json(record: Record | list[Record]) -> None:
     """The record on stdout, as run.json has it; several as a list."""
-    data: Any = msgspec.json.format(msgspec.json.encode(record), indent=1)
-    say(data.decode())
+    say_json(record)

@@ -87,6 +87,7 @@ seed = click.option(
     show_default=True,
     help="Seed of phases, audio order and tokens.",
 )
+as_json = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 debug = click.option("--debug", is_flag=True, expose_value=False, help="Full traceback on an error.")
 output = group(
     click.option(
@@ -96,7 +97,7 @@ output = group(
         show_default=True,
         help="Where the run folder is made.",
     ),
-    click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
+    as_json,
     click.option("--quiet", is_flag=True, help="No progress."),
     debug,
 )

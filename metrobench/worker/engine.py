@@ -26,11 +26,14 @@ GUARD_SCHEDULER = "metrobench.kvwindow.scheduler.GuardScheduler"
 ENDS = {"max_model_len": "context_exhausted", "kv_pool_exhausted": "kv_exhausted"}
 """Stop reasons of the guard scheduler, and the code a session then fails with."""
 
+MIXTURE = "Qwen3MoeForCausalLM"
+"""The one architecture here whose layers are mixtures of experts."""
 _MODEL_TYPES = {
     "Qwen3ForCausalLM": "qwen3",
     "Qwen2ForCausalLM": "qwen2",
     "LlamaForCausalLM": "llama",
     "MistralForCausalLM": "mistral",
+    MIXTURE: "qwen3_moe",
 }
 
 
@@ -246,7 +249,7 @@ def engine_arguments(spec: WorkerSpec, folder: Path) -> dict[str, Any]:
         "model": _model(spec, folder),
         "served_model_name": spec.profile.name,
         "block_size": block,
-        "max_model_len": spec.profile.decoder.max_positions,
+        "max_model_len": spec.profile.decoder.request_positions,
         "max_num_seqs": spec.max_sessions,
         "max_num_batched_tokens": max(2048, spec.max_sessions),
         "long_prefill_token_threshold": in_flight(spec, block),
@@ -357,12 +360,26 @@ def _model(spec: WorkerSpec, folder: Path) -> str:
         raise UsageError(
             f"--weights dummy cannot build {architecture}", f"known: {', '.join(_MODEL_TYPES)}; or use --weights hf:ID"
         )
+    config = _config(_shape(spec), architecture, spec.profile.decoder.request_positions)
+    if architecture == MIXTURE:
+        config |= _experts(spec.profile.decoder)
     model = folder / "model"
     model.mkdir(exist_ok=True)
-    (model / "config.json").write_text(
-        json.dumps(_config(_shape(spec), architecture, spec.profile.decoder.max_positions))
-    )
+    (model / "config.json").write_text(json.dumps(config))
     return str(model)
+
+
+def _experts(decoder: Decoder) -> dict[str, Any]:
+    if decoder.experts is None:
+        raise UsageError(f"--weights dummy: {MIXTURE} needs decoder.experts, experts_per_token and expert_width")
+    return {
+        "num_experts": decoder.experts,
+        "num_experts_per_tok": decoder.experts_per_token,
+        "moe_intermediate_size": decoder.expert_width,
+        "decoder_sparse_step": 1,
+        "mlp_only_layers": [],
+        "norm_topk_prob": True,
+    }
 
 
 def _config(shape: Decoder | StandIn, architecture: str, positions: int) -> dict[str, Any]:
