@@ -19,7 +19,7 @@ from metrobench.measure.plan import Plan, Slo, extended, plan_run
 from metrobench.measure.verdict import Outcome, Verdict, judge
 from metrobench.policy import KvPolicy
 from metrobench.profiles import Profile
-from metrobench.records import ProbeRecord, now, write_facts
+from metrobench.records import Aftermath, ProbeRecord, now, write_facts
 from metrobench.servers import Running, Server
 
 SAMPLE_EVERY = 0.5
@@ -51,6 +51,8 @@ class Setting:
     extend_unresolved: bool
     excuse_slow: bool = True
     """A run that fails on a slow machine is void."""
+    aftermath: bool = False
+    """After a run that collapsed, try what brings the server back."""
 
     def plan(self, sessions: int) -> Plan:
         """The plan of a run of `sessions` sessions."""
@@ -133,7 +135,7 @@ def probe_plan(
         sampler = _Sampler(running)
         with LoadProcess(spec) as load:
             load.start()
-            marks, plan, died = _follow(load, plan, setting, sampler, watch)
+            marks, plan, died, aftermath = _follow(load, plan, setting, sampler, watch)
             load.stop()
             facts = load.facts()
         death = running.death()
@@ -173,6 +175,8 @@ def probe_plan(
         steal=steal,
         prefix_hit_tokens=_peak(rows, "prefix_hits"),
         server=description,
+        kv=str(setting.policy),
+        aftermath=aftermath,
     )
     return record, verdict
 
@@ -236,11 +240,12 @@ def load_spec(
 
 def _follow(
     load: LoadProcess, plan: Plan, setting: Setting, sampler: _Sampler, watch: Watch
-) -> tuple[dict[str, float], Plan, list[str]]:
-    """Watch the run to its end. Returns when it connected, filled and started (monotonic), the final plan, and how
-    the load process died, if it did."""
+) -> tuple[dict[str, float], Plan, list[str], list[Aftermath]]:
+    """Watch the run to its end. Returns when it connected, filled, started and ended (monotonic), the final plan, how
+    the load process died, if it did, and what was tried after a collapse."""
     marks: dict[str, float] = {}
     died: list[str] = []
+    aftermath: list[Aftermath] = []
     first = plan.frames
     while not watch.interrupted():
         event = load.next_event(SAMPLE_EVERY / 2)
@@ -255,11 +260,19 @@ def _follow(
         elif event.kind == "started":
             marks["started"] = event.t0
         elif event.kind == "judge":
+            if setting.aftermath and judge(load.facts(), plan).collapse.collapsed:
+                marks["ended"] = time.monotonic()
+                load.aftermath()
+                continue
             longer = _longer(load.facts(), plan, setting, first)
             if longer is None:
                 break
             plan = longer
             load.extend(plan.frames, plan.allowed if setting.stop_when_failed else None)
+        elif event.kind == "aftermath":
+            aftermath.append(
+                Aftermath(event.message, round(event.seconds, 3), event.connected, event.answered, event.frames)
+            )
         elif event.kind == "stopped":
             break
         elif event.kind in ("failed", "died"):
@@ -267,8 +280,8 @@ def _follow(
                 raise event.error()
             died.append(event.message)
             break
-    marks["ended"] = time.monotonic()
-    return marks, plan, died
+    marks.setdefault("ended", time.monotonic())
+    return marks, plan, died, aftermath
 
 
 def _longer(facts: RunFacts, plan: Plan, setting: Setting, first: int) -> Plan | None:

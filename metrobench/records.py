@@ -37,6 +37,19 @@ class Warned(msgspec.Struct, frozen=True):
     """What it means and what to do."""
 
 
+class Aftermath(msgspec.Struct, frozen=True):
+    """One thing that was tried to bring a collapsed server back."""
+
+    phase: str
+    """waited (streaming went on), paused (no audio), resumed (audio again) or shed (a quarter of the sessions left)."""
+    seconds: float
+    sessions: int
+    """Sessions whose connection was open at its end."""
+    answered: int
+    """Sessions that got an answer in it."""
+    answers: int
+
+
 class ProbeRecord(msgspec.Struct):
     """One measured run: N sessions against one server."""
 
@@ -77,6 +90,10 @@ class ProbeRecord(msgspec.Struct):
     """Tokens found in the prefix cache during the run; must be about 0."""
     server: dict[str, Any]
     """What the server said of itself."""
+    kv: str = ""
+    """The KV policy asked for; empty: that of the record's setting."""
+    aftermath: list[Aftermath] = msgspec.field(default_factory=list)
+    """What was tried after a collapse, in order."""
 
 
 class Record(msgspec.Struct):
@@ -102,6 +119,8 @@ class Record(msgspec.Struct):
     warnings: list[Warned] = msgspec.field(default_factory=list)
     wall_seconds: float = 0.0
     error: str | None = None
+    resumed: list[str] = msgspec.field(default_factory=list)
+    """When it was gone on with, UTC."""
     config_file: str | None = None
     """The file some settings came from."""
 

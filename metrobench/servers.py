@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from copy import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
@@ -107,8 +108,21 @@ class EmbeddedServer:
         self._pool_tokens = pool_tokens
         self._seed = seed
         self._vllm_args = vllm_args or {}
+        self._guard_positions = True
         self._launched = 0
         self.client_cores: frozenset[int] | None = layout.load
+
+    def guarded(self, positions: bool) -> EmbeddedServer:
+        """The same, which ends a session before the model's last position, or leaves that to the engine."""
+        other = copy(self)
+        other._guard_positions = positions
+        return other
+
+    def under(self, policy: KvPolicy) -> EmbeddedServer:
+        """The same with another KV policy."""
+        other = copy(self)
+        other._policy = policy
+        return other
 
     @contextmanager
     def fresh(self, sessions: int, log: Path) -> Iterator[Running]:
@@ -125,6 +139,7 @@ class EmbeddedServer:
             engine_core=self._layout.engine,
             log=log,
             vllm_args=self._vllm_args,
+            guard_positions=self._guard_positions,
         )
         worker = self._forkserver.launch(spec)
         try:

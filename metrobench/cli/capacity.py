@@ -58,11 +58,11 @@ def capacity(as_json: bool, kv: str | None, **asked: Any) -> None:
 
     Several policies, as in --kv unbounded,window:1024,window:1024+16, are measured one after another and compared.
     """
-    from metrobench.cli.bench import print_json
+    from metrobench.cli.bench import print_json, several_policies
     from metrobench.cli.output import say
     from metrobench.report import comparison
 
-    policies = _policies(kv)
+    policies = several_policies(kv)
     benches: list[Bench] = []
     code = 0
     for policy in policies:
@@ -77,19 +77,6 @@ def capacity(as_json: bool, kv: str | None, **asked: Any) -> None:
     elif len(policies) > 1:
         say(comparison.table(records))
     sys.exit(benches[-1].exit_code(code))
-
-
-def _policies(kv: str | None) -> list[str | None]:
-    """The policies of `--kv`, each valid and no two the same; [None]: the profile's. Raises UsageError."""
-    from metrobench.errors import UsageError
-    from metrobench.policy import parse_policy
-
-    if kv is None:
-        return [None]
-    wanted: list[str | None] = [part.strip() for part in kv.split(",")]
-    if len({str(parse_policy(part or "")) for part in wanted}) < len(wanted):
-        raise UsageError(f"--kv {kv!r} names a policy twice")
-    return wanted
 
 
 def _measure(

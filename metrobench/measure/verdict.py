@@ -62,6 +62,8 @@ class Reason(StrEnum):
 
 TRANSIENT = frozenset({Reason.MACHINE_SLOW})
 """Reasons that pass by themselves: a run that is void for no other may be repeated more often."""
+CLIENT_REASONS = frozenset({Reason.CLIENT_LAG, Reason.CLIENT_DECIDES, Reason.CLIENT_DIED, Reason.TIE_LOST})
+"""Reasons for which a run says nothing about the server, not even that it collapsed."""
 _BY_SPEED = frozenset(Reason) - {Reason.COLLAPSE, Reason.REFUSED}
 """Reasons that a slower machine can bring about."""
 

