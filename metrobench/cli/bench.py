@@ -23,9 +23,10 @@ from metrobench.load.spec import LoadEvent
 from metrobench.measure.plan import Slo
 from metrobench.measure.warnings import Warn
 from metrobench.policy import parse_policy
-from metrobench.probe import Setting, Watch
+from metrobench.probe import Setting, Watch, discard_raw
+from metrobench.probe_record import doubts
 from metrobench.profiles import load_profile
-from metrobench.records import SCHEMA, ProbeRecord, Record, RunFolder, Warned, now
+from metrobench.records import SCHEMA, ProbeRecord, Record, RunFolder, now
 from metrobench.report import html
 from metrobench.servers import EmbeddedServer, ForeignServer, Server, resolve_weights
 from metrobench.speed import SpeedMeter
@@ -34,8 +35,6 @@ from metrobench.worker.cores import layout, threads_on
 from metrobench.worker.launcher import ForkServer
 from metrobench.worker.spec import STANDIN
 
-DOUBTFUL_OTHERS = 0.12
-"""CPU of other programs, in cores, above which a run is doubtful."""
 DEFAULT_MISS_RATE = "1%"
 INTERRUPT_CODE = 128
 """Exit codes of an interrupted command: 128 + the signal's number."""
@@ -201,18 +200,14 @@ class Bench:
         """Note one measured run, and its warnings."""
         probe.folder = folder
         self.record.probes.append(probe)
-        for code in probe.verdict["warnings"]:
-            self.warn(Warn(code))
-        if probe.cpu_shares.get("others", 0.0) > DOUBTFUL_OTHERS:
-            self.warn(Warn.OTHERS_BUSY)
-        if probe.prefix_hit_tokens:
-            self.warn(Warn.PREFIX_HITS)
+        for warning in doubts(probe):
+            self.warn(warning)
         self.folder.write(self.record)
+        discard_raw(self.folder.path / folder)
 
     def warn(self, warning: Warn) -> None:
         """Note a warning, each kind once."""
-        if all(known.code != warning.value for known in self.record.warnings):
-            self.record.warnings.append(Warned(warning.value, warning.advice))
+        self.record.warn(warning)
 
     def watch(self, title: str) -> Watch:
         """Progress of one run under `title`, interrupted by this command's signals."""

@@ -222,7 +222,7 @@ def _before(frames: _Frames, onset: float) -> Before:
     begin = float(table.ready[frames.open, 0].min()) - table.plan.unit
     if onset - begin < frames.window:
         return Before.START
-    span = table.columns(0, table.ready.shape[1])
+    span = table.whole
     deadline = span.ready + table.plan.budget
     judged = span.due & (deadline > onset - frames.window) & (deadline <= onset)
     if not judged.any():
@@ -232,7 +232,7 @@ def _before(frames: _Frames, onset: float) -> Before:
 
 def _overloaded(table: FrameTable) -> bool:
     """More than a tenth of the frames of the last window were missed."""
-    span = table.columns(0, table.ready.shape[1])
+    span = table.whole
     if not span.due.any():
         return False
     deadline = span.ready + table.plan.budget
