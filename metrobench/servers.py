@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from copy import copy
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol

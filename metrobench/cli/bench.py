@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -24,9 +25,10 @@ from metrobench.load.spec import LoadEvent
 from metrobench.measure.plan import Slo
 from metrobench.measure.warnings import Warn
 from metrobench.policy import KvPolicy, parse_policy
-from metrobench.probe import Setting, Watch
+from metrobench.probe import Setting, Watch, discard_raw
+from metrobench.probe_record import doubts
 from metrobench.profiles import load_profile
-from metrobench.records import SCHEMA, ProbeRecord, Record, RunFolder, Warned, now, read_record
+from metrobench.records import SCHEMA, ProbeRecord, Record, RunFolder, now, read_record
 from metrobench.report import html
 from metrobench.restart import Restart
 from metrobench.servers import EmbeddedServer, ForeignServer, Server, check_room, resolve_weights
@@ -36,8 +38,6 @@ from metrobench.worker.cores import layout, threads_on
 from metrobench.worker.launcher import ForkServer
 from metrobench.worker.spec import STANDIN
 
-DOUBTFUL_OTHERS = 0.12
-"""CPU of other programs, in cores, above which a run is doubtful."""
 DEFAULT_MISS_RATE = "1%"
 INTERRUPT_CODE = 128
 """Exit codes of an interrupted command: 128 + the signal's number."""
@@ -210,6 +210,12 @@ class Bench:
                 stop=lambda: self.interrupts.signum is not None,
             )
             return
+        with self.embedded() as server:
+            yield server
+
+    @contextmanager
+    def embedded(self) -> Iterator[EmbeddedServer]:
+        """Fresh embedded workers, forked from a process that loads vLLM now."""
         cores = layout()
         self.live.status("loading vLLM (about 10 s, once)")
         forkserver = ForkServer(self.folder.path / "workers.log")
@@ -237,7 +243,7 @@ class Bench:
     def recorded(self) -> Iterator[None]:
         """Run the command's body; whatever happens in it, record and page are complete and readable afterwards."""
         name = f"{self.kind}-{self.profile.name}"
-        self.folder = RunFolder.create(self._out, name) if self._given is None else RunFolder.reopen(self._given)
+        self.folder = RunFolder.create(self._out, name) if self._given is None else reopen(self._given)
         with self.interrupts:
             try:
                 self.folder.write(self.record)
@@ -264,21 +270,18 @@ class Bench:
         """Note one measured run, and its warnings."""
         probe.folder = folder
         self.record.probes.append(probe)
-        for code in probe.verdict["warnings"]:
-            self.warn(Warn(code))
-        if probe.cpu_shares.get("others", 0.0) > DOUBTFUL_OTHERS:
-            self.warn(Warn.OTHERS_BUSY)
-        if probe.prefix_hit_tokens:
-            self.warn(Warn.PREFIX_HITS)
+        for warning in doubts(probe):
+            self.warn(warning)
         self.folder.write(self.record)
+        discard_raw(self.folder.path / folder)
 
     def warn(self, warning: Warn) -> None:
         """Note a warning, each kind once."""
-        if all(known.code != warning.value for known in self.record.warnings):
-            self.record.warnings.append(Warned(warning.value, warning.advice))
+        self.record.warn(warning)
 
     def watch(self, title: str, length: float | None = None) -> Watch:
         """Progress of one run of about `length` seconds under `title`, interrupted by this command's signals."""
+
         def show(event: LoadEvent, kv: float | None) -> None:
             if event.kind == "alarm":
                 self.live.line(f"{title} · {_alarm(event)}")
@@ -300,6 +303,17 @@ def several_policies(kv: str | None) -> list[str | None]:
     if len({str(parse_policy(part or "")) for part in wanted}) < len(wanted):
         raise UsageError(f"--kv {kv!r} names a policy twice")
     return wanted
+
+
+def reopen(path: Path) -> RunFolder:
+    """The folder of a command that is over, to be written again. Raises UsageError."""
+    try:
+        folder = RunFolder.reopen(path)
+    except OSError as error:
+        raise UsageError(f"cannot write to {path}: {error.strerror}") from error
+    if folder is None:
+        raise UsageError(f"{path} belongs to a command that is still at work")
+    return folder
 
 
 def _status(event: LoadEvent, kv: float | None, length: float | None) -> str:
@@ -328,7 +342,8 @@ def _status(event: LoadEvent, kv: float | None, length: float | None) -> str:
 def _alarm(event: LoadEvent) -> str:
     """Sessions that wait for long, or the collapse that it has become."""
     waits = f"{event.silent} sessions without an answer for up to {seconds(event.seconds)}"
-    return f"{seconds(event.t)}: {waits}" if event.message == "warning" else f"{seconds(event.t)}: {event.message}, {waits}"
+    what = waits if event.message == "warning" else f"{event.message}, {waits}"
+    return f"{seconds(event.t)}: {what}"
 
 
 def print_json(record: Record | list[Record]) -> None:

@@ -8,13 +8,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
 
 from metrobench.cli import options
 
 if TYPE_CHECKING:
     from metrobench.cli.bench import Bench
-    from metrobench.measure.limits import LimitedBy
     from metrobench.measure.verdict import Verdict
     from metrobench.probe import Setting
     from metrobench.records import ProbeRecord
@@ -180,26 +178,8 @@ class _Search:
 
     def _finish(self, result: Mscs, guess: int | None) -> None:
         """Note what was found, what limits it, and the arithmetic beside it."""
-        from metrobench.report.terminal import arithmetic
+        from metrobench.report.search_result import search_result
 
         for warning in result.warnings:
             self._bench.warn(warning)
-        self._bench.record.result = {
-            "mscs": msgspec.to_builtins(result),
-            "guess": guess,
-            "stopped": result.stop.words if result.stop else "",
-            "limited_by": msgspec.to_builtins(self._limit(result)),
-            "arithmetic": arithmetic(self._bench.profile, self._bench.policy, 300.0),
-        }
-
-    def _limit(self, result: Mscs) -> LimitedBy:
-        """What the failed run nearest above the edge says, beside the passed one nearest below it."""
-        from metrobench.measure.limits import limited_by
-        from metrobench.probe import evidence
-
-        failed = [pair for pair in self._runs if pair[0].outcome in ("failed", "void") and pair[0].sessions > result.lo]
-        passed = [pair for pair in self._runs if pair[0].outcome == "passed" and pair[0].sessions <= result.lo]
-        above = min(failed, key=lambda pair: (pair[0].outcome != "failed", pair[0].sessions), default=None)
-        below = max(passed, key=lambda pair: pair[0].sessions, default=None)
-        seen = evidence(above[0]) if above else evidence(None)
-        return limited_by(above[1] if above else None, seen, below[1] if below else None)
+        self._bench.record.result = search_result(self._bench.record, self._runs, result, guess)

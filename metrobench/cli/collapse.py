@@ -24,7 +24,9 @@ MAX_TRIALS = 1_000
 @click.option(
     "--sessions", type=click.IntRange(1, options.MAX_SESSIONS), required=True, metavar="N", help="Concurrent sessions."
 )
-@click.option("--trials", type=click.IntRange(1, MAX_TRIALS), default=20, show_default=True, help="Runs of each policy.")
+@click.option(
+    "--trials", type=click.IntRange(1, MAX_TRIALS), default=20, show_default=True, help="Runs of each policy."
+)
 @click.option(
     "--duration", default="2m", show_default=True, metavar="TIME", help="Measured time of each run, after the cut."
 )
@@ -86,7 +88,7 @@ def collapse(
         planned = plan_trials(asked_for, trials)
         left = planned[len(bench.record.probes) :]
         if left:
-            with bench.server() as server:
+            with bench.embedded() as server:
                 _run(bench, setting, server.guarded(not unguarded), left, len(planned), sessions)
         collapse_table.conclude(bench.record, bench.folder.path)
     if as_json:

@@ -225,19 +225,20 @@ def _before(frames: _Frames, onset: float) -> Before:
     begin = float(table.ready[frames.open, 0].min()) - table.plan.unit
     if onset - begin < frames.window:
         return Before.START
-    span = table.columns(0, table.ready.shape[1])
+    span = table.whole
     deadline = span.ready + table.plan.budget
-    judged = span.due & (deadline > onset - frames.window) & (deadline <= onset)
+    judged = span.due & ~table.refused[:, None] & (deadline > onset - frames.window) & (deadline <= onset)
     if not judged.any():
         return Before.START
     return Before.HEALTHY if span.missed[judged].mean() <= OVERLOAD_SHARE else Before.OVERLOAD
 
 
 def _overloaded(table: FrameTable) -> bool:
-    """More than a tenth of the frames of the last window were missed."""
-    span = table.columns(0, table.ready.shape[1])
-    if not span.due.any():
+    """More than a tenth of the accepted sessions' frames of the last window were missed."""
+    span = table.whole
+    due = span.due & ~table.refused[:, None]
+    if not due.any():
         return False
     deadline = span.ready + table.plan.budget
-    judged = span.due & (deadline > float(deadline[span.due].max()) - silence(table.plan.budget))
+    judged = due & (deadline > float(deadline[due].max()) - silence(table.plan.budget))
     return bool(span.missed[judged].mean() > OVERLOAD_SHARE)

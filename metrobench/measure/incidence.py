@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections import Counter
 from collections.abc import Sequence
 
@@ -103,10 +104,11 @@ def survival(trials: Sequence[Trial]) -> tuple[Survival, ...]:
     seen = [each.onset for each in trials if each.struck and each.onset is not None]
     held = [each.onset if each.onset is not None else each.watched for each in trials if not each.struck]
     curve = stats.ecdf(stats.CensoredData(uncensored=seen, right=held)).sf
-    ends = curve.confidence_interval(0.95, method="log-log")
-    steps = zip(
-        curve.quantiles, curve.probabilities, ends.low.probabilities, ends.high.probabilities, strict=True
-    )
+    with warnings.catch_warnings():
+        # where nobody or everybody has collapsed there is no interval: those ends are None
+        warnings.simplefilter("ignore", RuntimeWarning)
+        ends = curve.confidence_interval(0.95, method="log-log")
+    steps = zip(curve.quantiles, curve.probabilities, ends.low.probabilities, ends.high.probabilities, strict=True)
     return tuple(
         Survival(float(t), float(share), _known(low), _known(high)) for t, share, low, high in steps if float(t) in seen
     )

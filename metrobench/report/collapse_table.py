@@ -13,8 +13,8 @@ import numpy as np
 
 from metrobench.errors import UsageError
 from metrobench.measure.collapse import Collapse
-from metrobench.measure.incidence import Incidence, contrast, incidence, trial
-from metrobench.measure.verdict import CLIENT_REASONS
+from metrobench.measure.incidence import contrast, incidence, trial
+from metrobench.measure.verdict import NOT_WATCHED
 from metrobench.records import ProbeRecord, Record, read_telemetry
 from metrobench.report.layout import wrap
 from metrobench.report.terminal import notes, stand_in_line
@@ -63,18 +63,18 @@ def text(record: Record) -> str:
         else:
             lines += wrap("these trials are too few to show any difference")
     if result["void"]:
-        lines += wrap(f"{result['void']} trials prove nothing (the client was late) and are left out")
+        lines += wrap(f"{result['void']} trials were not watched to their end (the client died) and are left out")
     lines += _silence_lines(result["silence"])
     lines += _aftermath_lines(result["aftermath"])
     return "\n".join([*lines, *notes(record)])
 
 
 def _sound(record: Record, policy: str) -> list[ProbeRecord]:
-    """Trials of a policy in which it was not the client that was measured."""
+    """Trials of a policy that were watched to their end."""
     return [
         probe
         for probe in record.probes
-        if probe.kv == policy and CLIENT_REASONS.isdisjoint(probe.verdict["reasons"]) and probe.outcome != "interrupted"
+        if probe.kv == policy and NOT_WATCHED.isdisjoint(probe.verdict["reasons"]) and probe.outcome != "interrupted"
     ]
 
 
@@ -103,7 +103,10 @@ def _table(policies: dict[str, Any]) -> list[str]:
     widths = [max(len(line[column]) for line in words) for column in range(len(words[0]))]
     lines = []
     for line in words:
-        cells = [line[0].ljust(widths[0]), *(cell.rjust(width) for cell, width in zip(line[1:-1], widths[1:-1], strict=True))]
+        cells = [
+            line[0].ljust(widths[0]),
+            *(cell.rjust(width) for cell, width in zip(line[1:-1], widths[1:-1], strict=True)),
+        ]
         lines.append("  ".join([*cells, line[-1]]).rstrip())
     for policy, found in policies.items():
         if found["outside"]:

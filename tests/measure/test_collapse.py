@@ -143,3 +143,14 @@ def test_slow_units_are_not_starved_between_their_answers() -> None:
 def test_with_every_session_refused_there_is_nothing_to_collapse(plan: Plan) -> None:
     ready = ready_times(plan, 0.3)
     assert find(plan, ready, ready + 0.2, refused=tuple(range(plan.sessions))).kind is Kind.NONE
+
+
+def test_refused_sessions_make_no_overload(plan: Plan) -> None:
+    ready = ready_times(plan)
+    assert find(plan, ready, ready + 0.2, refused=(0, 1, 2)).kind is Kind.NONE
+
+
+def test_refused_sessions_do_not_make_a_server_unhealthy_before_it_stalls(plan: Plan) -> None:
+    ready = ready_times(plan)
+    done = np.where(ready + 0.2 <= 20.0, ready + 0.2, np.nan)
+    assert find(plan, ready, done, refused=(0, 1, 2)).before is Before.HEALTHY
