@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from metrobench.errors import UsageError
@@ -15,3 +16,15 @@ def data_folder(name: str) -> Path:
         if (root / name).is_dir():
             return root / name
     raise UsageError(f"the {name} folder is missing from this installation", "reinstall metrobench")
+
+
+def user_folder(name: str) -> Path:
+    """Folder for what a user keeps, `$XDG_DATA_HOME/metrobench/NAME` (by default under ~/.local/share); it may not
+    exist yet. Raises UsageError when there is no home to put it in."""
+    base = os.environ.get("XDG_DATA_HOME", "")
+    try:
+        # the XDG base directory specification: a relative path is to be ignored
+        root = Path(base) if Path(base).is_absolute() else Path.home() / ".local" / "share"
+    except RuntimeError as error:
+        raise UsageError("there is no home folder to keep things in", "set XDG_DATA_HOME to a folder") from error
+    return root / "metrobench" / name

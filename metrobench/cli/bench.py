@@ -14,7 +14,9 @@ import msgspec
 
 from metrobench.cli.live import Interrupted, Interrupts, Live
 from metrobench.cli.output import say
-from metrobench.corpus.manifest import default_clips
+from metrobench.corpus.choice import choose_audio
+from metrobench.corpus.mix import decibels
+from metrobench.corpus.stream import build_table, save_table
 from metrobench.endpoints.realtime import check_url
 from metrobench.endpoints.registry import PROTOCOLS
 from metrobench.environment import describe_machine
@@ -31,6 +33,7 @@ from metrobench.servers import EmbeddedServer, ForeignServer, Server, resolve_we
 from metrobench.speed import SpeedMeter
 from metrobench.units import parse_duration, parse_rate, parse_slo, percent, seconds
 from metrobench.worker.cores import layout, threads_on
+from metrobench.worker.features import SILENCE_DBFS
 from metrobench.worker.launcher import ForkServer
 from metrobench.worker.spec import STANDIN
 
@@ -55,6 +58,11 @@ class Request:
     weights: str
     pool_tokens: int | None
     seed: int
+    audio: str | None = None
+    language: str | None = None
+    noise: str | None = None
+    gain: str | None = None
+    talk: str = "half"
 
 
 class Bench:
@@ -84,6 +92,7 @@ class Bench:
         self.slo = Slo(*parse_slo(request.slo)) if request.slo is not None else None
         if request.endpoint is None:
             self._check_pool()
+        self.audio = choose_audio(request.audio, request.language, request.noise, request.gain, request.talk)
         self.folder = RunFolder.create(out, f"{kind}-{self.profile.name}")
         self.record = Record(
             schema=SCHEMA,
@@ -126,7 +135,11 @@ class Bench:
             q=self.q,
             slo=self.slo,
             span=span,
-            clips=default_clips(),
+            clips=self.audio.files,
+            noise=self.audio.noise,
+            gain=self.audio.gain,
+            talk=self.audio.talk,
+            table=self._table,
             stop_when_failed=stop_when_failed,
             extend_unresolved=extend_unresolved,
         )
@@ -140,9 +153,28 @@ class Bench:
             "endpoint": self.request.endpoint,
             "weights": self.weights if self.request.endpoint is None else None,
             "pool_tokens": self.request.pool_tokens,
-            "clips": [clip.name for clip in setting.clips],
+            **self.audio.describe(),
         }
         return setting
+
+    @property
+    def _table(self) -> Path:
+        """The audio prepared once for all runs; there while the command works."""
+        return self.folder.path / ".audio.npz"
+
+    def _prepare_audio(self) -> None:
+        """Decode the audio for all runs. Raises UsageError."""
+        audio = self.audio
+        self.live.status("decoding the audio")
+        try:
+            table = build_table(audio.files, self.profile.timing.sample_rate, audio.noise, audio.gain)
+        except UsageError as error:
+            hint = error.hint or f"metrobench corpus verify {audio.pack.name} shows all that is wrong with it"
+            raise UsageError(error.message, hint) from error
+        save_table(self._table, table)
+        level = decibels(table.bed_power())
+        if self.stand_in and level is not None and level > SILENCE_DBFS:
+            self.warn(Warn.NOISE_AS_SPEECH)
 
     @contextmanager
     def server(self) -> Iterator[Server]:
@@ -178,6 +210,7 @@ class Bench:
         with self.interrupts:
             try:
                 self.folder.write(self.record)
+                self._prepare_audio()
                 yield
                 self.record.status = "interrupted" if self.interrupts.signum else "complete"
             except Interrupted:
@@ -192,6 +225,7 @@ class Bench:
             finally:
                 self.interrupts.finish()
                 self.live.clear()
+                self._table.unlink(missing_ok=True)
                 self.record.wall_seconds = round(time.monotonic() - self._begin, 1)
                 self.folder.write(self.record)
                 html.write(self.folder, self.record)

@@ -48,6 +48,7 @@ SLOW_EXCUSES = 2
     help="Never more sessions than this.",
 )
 @click.option("--guess", type=click.IntRange(1, options.MAX_SESSIONS), help="Start the search near this many sessions.")
+@options.audio
 @options.seed
 @options.output
 def capacity(as_json: bool, kv: str | None, **asked: Any) -> None:

@@ -18,6 +18,7 @@ FRAMES = 5
 @options.model
 @options.budget
 @options.server
+@options.audio
 @options.seed
 @options.output
 def check(out: Path, as_json: bool, quiet: bool, **asked: Any) -> None:

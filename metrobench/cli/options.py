@@ -72,6 +72,28 @@ server = group(
     ),
     worker,
 )
+audio = group(
+    click.option(
+        "--audio",
+        metavar="NAME",
+        help="Corpus to speak: a name from `metrobench corpus list`, or a folder of audio files."
+        " [default: the shipped one]",
+    ),
+    click.option("--language", metavar="CODE", help="Only clips in this language, for example en."),
+    click.option(
+        "--noise",
+        metavar="SNR",
+        help="Background noise this far below the speech: 10dB, 10dB:pink or 10dB:babble. It goes on in pauses.",
+    ),
+    click.option("--gain", metavar="DB", help="Make the clips louder or quieter, never so that they clip: 6dB, -12dB."),
+    click.option(
+        "--talk",
+        type=click.Choice(["half", "continuous", "dialogue"]),
+        default="half",
+        show_default=True,
+        help="When users talk: half of the time, without pause, or as in a telephone call (ITU-T P.59).",
+    ),
+)
 seed = click.option(
     "--seed",
     type=click.IntRange(0, 2**31 - 1),

@@ -22,6 +22,7 @@ from metrobench.cli import options
 @options.budget
 @options.objective
 @options.server
+@options.audio
 @options.seed
 @options.output
 def run(sessions: int, duration: str, out: Path, as_json: bool, quiet: bool, **asked: Any) -> None:

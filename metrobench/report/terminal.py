@@ -5,6 +5,7 @@ from __future__ import annotations
 import textwrap
 from typing import Any
 
+from metrobench.corpus.packs import SHIPPED
 from metrobench.policy import KvPolicy, kv_sessions, most_in_flight
 from metrobench.profiles import Profile
 from metrobench.records import ProbeRecord, Record
@@ -32,9 +33,23 @@ def heading(record: Record, span: float, fresh: bool) -> str:
     where = setting["endpoint"] or setting["kv"]
     state = "fresh sessions" if fresh else "sessions full"
     server = "one server" if setting["endpoint"] else "fresh worker each"
-    parts = (profile["name"], f"budget {seconds(setting['budget'])}", objective, where)
+    parts = (profile["name"], f"budget {seconds(setting['budget'])}", objective, where, *_audio(setting))
     lines += _wrap(" · ".join((*parts, f"{seconds(span)} a run, {state}, {server}")))
     return "\n".join(lines)
+
+
+def _audio(setting: dict[str, Any]) -> list[str]:
+    """What is said where it is not the shipped corpus as it is."""
+    words = [f"audio {setting['audio']}"] if setting.get("audio", SHIPPED) != SHIPPED else []
+    if setting.get("language"):
+        words.append(f"language {setting['language']}")
+    if setting.get("noise"):
+        words.append(f"noise {setting['noise']}")
+    if setting.get("gain_db"):
+        words.append(f"gain {setting['gain_db']:+g} dB")
+    if setting.get("talk", "half") != "half":
+        words.append(f"talk {setting['talk']}")
+    return words
 
 
 def capacity(record: Record) -> str:
