@@ -1,11 +1,13 @@
-"""One place that finds the data folders: beside the package in a checkout, inside it in a wheel."""
+"""One place that finds the data folders (beside the package in a checkout, inside it in a wheel) and the user's own."""
 
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 from metrobench.errors import UsageError
+from metrobench.units import data_size
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -28,3 +30,12 @@ def user_folder(name: str) -> Path:
     except RuntimeError as error:
         raise UsageError("there is no home folder to keep things in", "set XDG_DATA_HOME to a folder") from error
     return root / "metrobench" / name
+
+
+def check_room(folder: Path, needed: int) -> None:
+    """Raises UsageError where `needed` bytes do not fit on the disk of `folder`, which need not exist yet."""
+    while not folder.exists():
+        folder = folder.parent
+    free = shutil.disk_usage(folder).free
+    if free < needed:
+        raise UsageError(f"no room in {folder}: {data_size(needed)} needed, {data_size(free)} free")

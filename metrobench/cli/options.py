@@ -102,6 +102,14 @@ seed = click.option(
     help="Seed of phases, audio order and tokens.",
 )
 debug = click.option("--debug", is_flag=True, expose_value=False, help="Full traceback on an error.")
+as_json = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
+quiet = click.option("--quiet", is_flag=True, help="No progress.")
+minutes = click.option(
+    "--minutes",
+    type=click.FloatRange(0.1, 100_000.0),
+    metavar="N",
+    help="Keep at most this many minutes of speech, evenly from all speakers.",
+)
 output = group(
     click.option(
         "--out",
@@ -110,7 +118,7 @@ output = group(
         show_default=True,
         help="Where the run folder is made.",
     ),
-    click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
-    click.option("--quiet", is_flag=True, help="No progress."),
+    as_json,
+    quiet,
     debug,
 )

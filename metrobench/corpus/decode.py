@@ -108,8 +108,9 @@ def _check(path: Path, source_rate: int, length: int) -> None:
 
 
 def _plain(error: Exception) -> str:
-    text = str(error)
-    return text.rsplit(": ", 1)[-1].rstrip(".") or type(error).__name__
+    text = str(error).rsplit(": ", 1)[-1].rstrip(".")
+    # libsndfile's words where its MP3 decoder finds nothing to decode
+    return "no audio found in it" if text.startswith("File does not exist") else text or type(error).__name__
 
 
 @contextmanager

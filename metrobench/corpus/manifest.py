@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -42,8 +43,8 @@ class Clip(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """Hz of the file."""
     answer: list[str] | None = None
     """Where the clip is a question: words one of which a right answer holds."""
-    label: str | None = None
-    """Where the clip is a command: the intent that it expresses."""
+    label: Any = None
+    """Where the clip is a command: the intent that it expresses, as its corpus writes it."""
     asr_check: str | None = None
     """What a recogniser heard in a generated clip."""
     asr_wer: float | None = None

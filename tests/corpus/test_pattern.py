@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from itertools import groupby, islice
+from itertools import groupby, islice, pairwise
 
 import numpy as np
 import pytest
@@ -61,7 +61,7 @@ def test_users_talk_as_much_as_the_pattern_says_from_the_start_on(talk: str, sha
 def test_in_halves_clips_are_played_whole_and_followed_by_a_pause() -> None:
     starts = dict(CLIPS)
     runs = list(islice(session_runs(CLIPS, 3, 0), 300))
-    for (first, count), (then, _) in zip(runs[2:], runs[3:], strict=False):
+    for (first, count), (then, _) in pairwise(runs[2:]):
         if first != SILENCE:
             assert count == starts[first]
             assert then == SILENCE
@@ -94,7 +94,7 @@ def test_in_a_dialogue_a_clip_goes_on_where_it_was_cut() -> None:
     spoken = [chunk for chunk in take(20_000, talk="dialogue") if chunk != SILENCE]
     ends = {first + count - 1 for first, count in CLIPS}
     starts = {first for first, _ in CLIPS}
-    for chunk, after in zip(spoken, spoken[1:], strict=False):
+    for chunk, after in pairwise(spoken):
         assert after == chunk + 1 or (chunk in ends and after in starts)
 
 
