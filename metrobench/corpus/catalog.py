@@ -60,7 +60,7 @@ def find_source(name: str) -> Source:
         return _fleurs(language)
     if name.replace("_", "-").startswith((COMMON_VOICE, "commonvoice", "cv-corpus")):
         raise UsageError(
-            "Common Voice needs an account, there is no plain address to get it from",
+            "Common Voice needs an account, it has no plain address",
             "get it at https://commonvoice.mozilla.org/datasets, unpack it, then:\n"
             "  metrobench corpus add DIR/clips --name common-voice --language CODE\n"
             "    --transcripts DIR/validated.tsv --licence CC0-1.0",

@@ -61,9 +61,9 @@ def find_pack(asked: str | None) -> Pack:
     if asked in (None, SHIPPED):
         return open_pack(SHIPPED, data_folder("audio_corpus"))
     folder = Path(asked).expanduser()
-    if folder.is_dir():
+    if asked and folder.is_dir():
         return open_pack(str(asked), folder)
-    if folder.exists():
+    if asked and folder.exists():
         raise UsageError(f"{asked} is not a folder of audio files", "give the folder that it is in")
     if valid_name(asked) and (corpora_folder() / asked).is_dir():
         return open_pack(asked, corpora_folder() / asked)
@@ -79,7 +79,7 @@ def open_pack(name: str, folder: Path) -> Pack:
         return Pack(name, folder, tuple(load_manifest(folder)), True)
     clips = tuple(_unlisted(folder))
     if not clips:
-        raise UsageError(f"no audio files in {folder}", f"known are {', '.join(sorted(SUFFIXES))}")
+        raise UsageError(f"no audio files in {folder}", "looked for .wav, .flac, .mp3, .opus, .ogg, .aiff and the like")
     return Pack(name, folder, clips, False)
 
 
