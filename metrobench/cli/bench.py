@@ -15,7 +15,7 @@ import msgspec
 from metrobench.cli.live import Interrupted, Interrupts, Live
 from metrobench.cli.output import say
 from metrobench.corpus.choice import choose_audio
-from metrobench.corpus.mix import decibels
+from metrobench.corpus.pattern import speech_share
 from metrobench.corpus.stream import build_table, save_table
 from metrobench.endpoints.realtime import check_url
 from metrobench.endpoints.registry import PROTOCOLS
@@ -31,7 +31,7 @@ from metrobench.records import SCHEMA, ProbeRecord, Record, RunFolder, Warned, n
 from metrobench.report import html
 from metrobench.servers import EmbeddedServer, ForeignServer, Server, resolve_weights
 from metrobench.speed import SpeedMeter
-from metrobench.units import parse_duration, parse_rate, parse_slo, percent, seconds
+from metrobench.units import CHUNK, parse_duration, parse_rate, parse_slo, percent, seconds
 from metrobench.worker.cores import layout, threads_on
 from metrobench.worker.features import SILENCE_DBFS
 from metrobench.worker.launcher import ForkServer
@@ -39,6 +39,8 @@ from metrobench.worker.spec import STANDIN
 
 DOUBTFUL_OTHERS = 0.12
 """CPU of other programs, in cores, above which a run is doubtful."""
+ONLY_LISTENS = 0.9
+"""Share of units with speech above which a stand-in, which answers where it hears none, hardly answers."""
 DEFAULT_MISS_RATE = "1%"
 INTERRUPT_CODE = 128
 """Exit codes of an interrupted command: 128 + the signal's number."""
@@ -172,9 +174,12 @@ class Bench:
             hint = error.hint or f"metrobench corpus verify {audio.pack.name} shows all that is wrong with it"
             raise UsageError(error.message, hint) from error
         save_table(self._table, table)
-        level = decibels(table.bed_power())
-        if self.stand_in and level is not None and level > SILENCE_DBFS:
-            self.warn(Warn.NOISE_AS_SPEECH)
+        if self.stand_in:
+            unit = max(1, round(self.profile.timing.unit / CHUNK))
+            share = speech_share(table, audio.talk, unit, SILENCE_DBFS)
+            self.record.setting["audio_speech"] = round(share, 2)
+            if share > ONLY_LISTENS:
+                self.warn(Warn.ONLY_LISTENS)
 
     @contextmanager
     def server(self) -> Iterator[Server]:

@@ -7,15 +7,19 @@ in a new order each round, and every session begins at a random place of its pat
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from itertools import islice
 
 import numpy as np
 
-from metrobench.corpus.stream import SILENCE
+from metrobench.corpus.stream import SILENCE, ChunkTable
 from metrobench.units import CHUNK
 
 Spans = tuple[tuple[int, int], ...]
 """First chunk and number of chunks of each clip."""
 Runs = Iterator[tuple[int, int]]
+
+SESSIONS, UNITS = 20, 50
+"""Sessions, and units of each, that `speech_share` looks at."""
 
 PAUSE_LOW, PAUSE_HIGH = 0.5, 1.5
 """In `half` a pause is this many times as long as the clip before it, drawn evenly: half of the time in the mean."""
@@ -42,24 +46,20 @@ def each_chunk(runs: Iterable[tuple[int, int]]) -> Iterator[int]:
 def half(clips: Spans, rng: np.random.Generator) -> Runs:
     """(clip, pause) after (clip, pause): the user talks half of the time, and listens while the model speaks."""
     skip: int | None = None
-    while True:
-        for number in rng.permutation(len(clips)):
-            first, count = clips[number]
-            pause = max(1, round(count * rng.uniform(PAUSE_LOW, PAUSE_HIGH)))
-            skip = int(rng.integers(count + pause)) if skip is None else 0
-            if skip < count:
-                yield first + skip, count - skip
-            yield SILENCE, pause - max(0, skip - count)
+    for first, count in _shuffled(clips, rng):
+        pause = max(1, round(count * rng.uniform(PAUSE_LOW, PAUSE_HIGH)))
+        skip = int(rng.integers(count + pause)) if skip is None else 0
+        if skip < count:
+            yield first + skip, count - skip
+        yield SILENCE, pause - max(0, skip - count)
 
 
 def continuous(clips: Spans, rng: np.random.Generator) -> Runs:
     """Clip after clip without a pause: the user never stops."""
     skip: int | None = None
-    while True:
-        for number in rng.permutation(len(clips)):
-            first, count = clips[number]
-            skip = int(rng.integers(count)) if skip is None else 0
-            yield first + skip, count - skip
+    for first, count in _shuffled(clips, rng):
+        skip = int(rng.integers(count)) if skip is None else 0
+        yield first + skip, count - skip
 
 
 def dialogue(clips: Spans, rng: np.random.Generator) -> Runs:
@@ -90,6 +90,20 @@ TALK: dict[str, Callable[[Spans, np.random.Generator], Runs]] = {
 """The patterns by name."""
 
 
+def _shuffled(clips: Spans, rng: np.random.Generator) -> Iterator[tuple[int, int]]:
+    """All clips in a new order each round, endlessly."""
+    lengths = np.array([count for _, count in clips], dtype=np.float64)
+    # a random moment falls into a clip as often as the clip is long
+    opening = int(rng.choice(len(clips), p=lengths / lengths.sum()))
+    order = rng.permutation(len(clips))
+    yield clips[opening]
+    order = order[order != opening]
+    while True:
+        for number in order:
+            yield clips[number]
+        order = rng.permutation(len(clips))
+
+
 def _talks(rng: np.random.Generator) -> Iterator[tuple[bool, int]]:
     """Does the user talk, and for how many chunks; endless, from a random moment of the conversation on."""
     # states are memoryless: a random moment is a state drawn by its share of time, with its whole length to come
@@ -108,3 +122,30 @@ def _talks(rng: np.random.Generator) -> Iterator[tuple[bool, int]]:
 
 
 _USER, _OTHER, _BOTH, _NOBODY = range(4)
+
+
+def speech_share(table: ChunkTable, talk: str, unit: int, dbfs: float) -> float:
+    """Share of units of `unit` chunks whose RMS is above `dbfs`: those in which a listener by level hears the user.
+
+    Over the first UNITS units of SESSIONS sessions.
+    """
+    loud = 10.0 ** (dbfs / 10.0) * 32768.0**2
+    samples = table.chunks.astype(np.float32)
+    powers = np.einsum("ij,ij->i", samples, samples) / samples.shape[1]
+    heard = 0
+    for session in range(SESSIONS):
+        runs = session_runs(table.clips, 0, session, talk)
+        chunks = np.fromiter(islice(each_chunk(_on_bed(runs, table.bed)), UNITS * unit), dtype=np.int64)
+        heard += int(np.count_nonzero(powers[chunks].reshape(UNITS, unit).mean(axis=1) > loud))
+    return heard / (SESSIONS * UNITS)
+
+
+def _on_bed(runs: Runs, bed: tuple[int, int]) -> Runs:
+    """Runs in which pauses are runs of the bed."""
+    first, length = bed
+    for start, count in runs:
+        if start != SILENCE:
+            yield start, count
+            continue
+        for done in range(0, count, length):
+            yield first, min(length, count - done)

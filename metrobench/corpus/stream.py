@@ -6,6 +6,7 @@ Which chunks a session sends when is a pattern of talk and pause (metrobench.cor
 from __future__ import annotations
 
 import zipfile
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,7 +22,6 @@ from metrobench.corpus.mix import (
     mix,
     noise_level,
     pad,
-    power,
     protect,
     speech_power,
 )
@@ -33,6 +33,11 @@ MAX_CHUNKS = 60_000
 
 SILENCE = 0
 """Number of the chunk of silence."""
+
+LONGEST_TURN, SHORTEST_CUT = 10.0, 4.0
+"""Seconds: longest turn, and shortest one that is cut off a long clip."""
+QUIET_CHUNKS = 5
+"""A pause inside a clip is looked for over this many chunks."""
 
 BED = 500
 """Chunks of noise that fill the pauses, over and over."""
@@ -52,7 +57,7 @@ class ChunkTable:
     chunks: npt.NDArray[np.int16]
     """Shape (chunks, samples a chunk); row 0 is silence."""
     clips: tuple[tuple[int, int], ...]
-    """First chunk and number of chunks of each clip."""
+    """First chunk and number of chunks of each turn: a clip, or a part of a long one."""
     bed: tuple[int, int] = (SILENCE, 1)
     """The same of what is heard in pauses: silence, or background noise."""
 
@@ -60,15 +65,11 @@ class ChunkTable:
         """PCM16 little-endian bytes of one chunk."""
         return bytes(self.chunks[chunk].astype("<i2", copy=False).data)
 
-    def bed_power(self) -> float:
-        """Mean square of what is heard in pauses, 1.0 is full scale."""
-        first, count = self.bed
-        return power(_float(self.chunks[first : first + count].reshape(-1)))
-
 
 def build_table(clips: tuple[Path, ...], rate: int, noise: Noise | None = None, gain: float = 0.0) -> ChunkTable:
     """Decode clips and cut them into chunks of `rate` * 20 ms samples; the last chunk of a clip is padded with silence,
-    so that a clip never stretches or shifts the timeline.
+    so that a clip never stretches or shifts the timeline. Clips longer than LONGEST_TURN are cut where they are
+    quietest: with long turns the share of users who talk would swing within a run, and from run to run.
 
     `gain` in dB comes first, then `noise`, under each clip and in the pauses. Equal arguments give equal tables.
     Raises UsageError.
@@ -85,7 +86,22 @@ def build_table(clips: tuple[Path, ...], rate: int, noise: Noise | None = None, 
     rows = [pad(samples, chunk).reshape(-1, chunk) for samples in (np.zeros(chunk, np.int16), *spoken, *bed)]
     starts = np.cumsum([len(row) for row in rows]).tolist()
     spans = [(start, len(row)) for start, row in zip(starts, rows[1:], strict=False)]
-    return ChunkTable(np.concatenate(rows), tuple(spans[: len(spoken)]), spans[-1] if bed else (SILENCE, 1))
+    turns = [turn for span, row in zip(spans[: len(spoken)], rows[1:], strict=False) for turn in _turns(span, row)]
+    return ChunkTable(np.concatenate(rows), tuple(turns), spans[-1] if bed else (SILENCE, 1))
+
+
+def _turns(span: tuple[int, int], chunks: Pcm) -> Iterator[tuple[int, int]]:
+    """A clip's span, cut into turns."""
+    first, left = span
+    longest, shortest = round(LONGEST_TURN / CHUNK), round(SHORTEST_CUT / CHUNK)
+    around = np.ones(QUIET_CHUNKS)
+    powers = np.convolve(np.mean(np.square(chunks, dtype=np.float64), axis=1), around, "same")
+    place = 0
+    while left - place > longest:
+        count = shortest + int(np.argmin(powers[place + shortest : place + longest]))
+        yield first + place, count
+        place += count
+    yield first + place, left - place
 
 
 def save_table(path: Path, table: ChunkTable) -> None:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metrobench.corpus.pattern import TALK, each_chunk, session_runs
-from metrobench.corpus.stream import SILENCE
+from metrobench.corpus.pattern import TALK, each_chunk, session_runs, speech_share
+from metrobench.corpus.stream import SILENCE, ChunkTable
 from metrobench.units import CHUNK
 
 CLIPS = ((1, 40), (41, 7), (48, 120), (168, 1))
@@ -96,6 +96,16 @@ def test_in_a_dialogue_a_clip_goes_on_where_it_was_cut() -> None:
     starts = {first for first, _ in CLIPS}
     for chunk, after in pairwise(spoken):
         assert after == chunk + 1 or (chunk in ends and after in starts)
+
+
+@pytest.mark.parametrize(("talk", "level", "share"), [("half", 0, 0.5), ("continuous", 0, 1.0), ("half", 3000, 1.0)])
+def test_share_of_units_in_which_the_user_is_heard(talk: str, level: int, share: float) -> None:
+    chunks = np.full((20_001, 8), 3000, np.int16)
+    chunks[SILENCE] = 0
+    bed = np.full((7, 8), level, np.int16)
+    clips = tuple((1 + 2000 * number, 2000) for number in range(10))
+    table = ChunkTable(np.concatenate([chunks, bed]), clips, (20_001, 7))
+    assert speech_share(table, talk, 50, -45.0) == pytest.approx(share, abs=0.2)
 
 
 def test_chunk_by_chunk_is_the_same_audio() -> None:
