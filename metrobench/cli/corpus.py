@@ -29,17 +29,28 @@ def corpus() -> None:
 @options.as_json
 @options.debug
 def list_(name: str | None, as_json: bool) -> None:
-    """The corpora that are here, or the clips of one (NAME or a folder)."""
+    """The corpora that are here, or the clips of one.
+
+    NAME is a corpus or a folder.
+    """
     from metrobench.cli.output import say
     from metrobench.corpus.catalog import shown_names
     from metrobench.corpus.packs import SHIPPED, find_pack, installed
+    from metrobench.errors import UsageError
     from metrobench.report.corpus_table import clips_table, packs_table
 
     if name is not None:
         pack = find_pack(name)
         say(_json(_pack_facts(pack) | {"clips": pack.clips}) if as_json else clips_table(pack))
         return
-    packs = [find_pack(known) for known in (SHIPPED, *installed())]
+    packs, broken = [], []
+    for known in (SHIPPED, *installed()):
+        try:
+            packs.append(find_pack(known))
+        except UsageError as error:
+            broken.append(error.message)
+    for words in broken:
+        click.echo(f"metrobench: {words}", err=True)
     if as_json:
         say(_json([_pack_facts(pack) for pack in packs]))
         return
@@ -53,7 +64,10 @@ def list_(name: str | None, as_json: bool) -> None:
 @options.quiet
 @options.debug
 def verify(name: str | None, as_json: bool, quiet: bool) -> None:
-    """Decode every file of a corpus and compare checksums (NAME, a folder, or the shipped one)."""
+    """Decode every file and compare checksums.
+
+    NAME is a corpus or a folder; without it, the shipped corpus is looked at. Exit code 1: something is wrong.
+    """
     from metrobench.cli.live import Live
     from metrobench.cli.output import say
     from metrobench.corpus.keep import look_at
@@ -131,7 +145,9 @@ def pull(
     as_json: bool,
     quiet: bool,
 ) -> None:
-    """Download a public corpus: librispeech-dev-clean, librispeech-test-clean or fleurs-LANGUAGE (fleurs-en_us).
+    """Download a public corpus (LibriSpeech, FLEURS).
+
+    NAME is librispeech-dev-clean, librispeech-test-clean or fleurs-LANGUAGE, for example fleurs-en_us.
 
     An hour of it is kept unless --minutes says otherwise, evenly from all speakers. A download that broke off goes on
     where it stopped when the same command is given again.
@@ -148,10 +164,14 @@ def pull(
     check_name(source.name)
     _agree(source, most_bytes, yes)
     live = Live(quiet or as_json)
-    pulled = bring(
-        source, mirror=mirror, most_bytes=most_bytes, most_seconds=(minutes or HOUR) * 60.0, tell=live.status
-    )
-    live.clear()
+    most_seconds = (minutes or HOUR) * 60.0
+    try:
+        pulled = bring(source, mirror=mirror, most_bytes=most_bytes, most_seconds=most_seconds, tell=live.status)
+    except KeyboardInterrupt:
+        live.line("interrupted; what has arrived stays, the same command goes on from there")
+        raise
+    finally:
+        live.clear()
     if as_json:
         facts = {"archive_bytes": pulled.archive_bytes, "checksum": pulled.checked or None}
         say(_json(_kept_facts(pulled.kept) | facts | {"attribution": source.attribution, "page": source.page}))

@@ -48,7 +48,9 @@ def check_name(name: str) -> Path:
         raise UsageError(f"{name!r} cannot be the name of a corpus", "use letters, digits, - and _; give --name NAME")
     folder = corpora_folder() / name
     if folder.exists():
-        raise UsageError(f"there is a corpus {name!r} already", f"choose another --name, or delete {folder}")
+        raise UsageError(
+            f"there is a corpus {name!r} already", f"delete {folder} to make it anew, or give another name"
+        )
     return folder
 
 

@@ -65,13 +65,13 @@ def load_manifest(folder: Path) -> list[Clip]:
         try:
             clip = msgspec.json.decode(line, type=Clip)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise UsageError(f"{path.name} line {number}: {error}") from error
+            raise UsageError(f"{path} line {number} describes no clip", str(error)) from error
         inside = Path(clip.file)
         if inside.is_absolute() or ".." in inside.parts or not clip.file:
-            raise UsageError(f"{path.name} line {number}: {clip.file!r} is not a path inside the folder")
+            raise UsageError(f"{path} line {number}: {clip.file!r} is not a path inside the folder")
         clips.append(clip)
     if not clips:
-        raise UsageError(f"{path.name} in {folder} lists no clips")
+        raise UsageError(f"{path} lists no clips")
     return clips
 
 

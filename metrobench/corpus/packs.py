@@ -140,9 +140,11 @@ def spread(clips: Iterable[Clip], most: float) -> list[Clip]:
     kept: set[str] = set()
     left = most
     for _, clip in sorted(ranked, key=lambda pair: pair[0]):
-        if clip.seconds <= left or not kept:
+        if clip.seconds <= left:
             kept.add(clip.file)
             left -= clip.seconds
+    if not kept and order:
+        kept.add(min(order, key=lambda clip: clip.seconds).file)
     return [clip for clip in order if clip.file in kept]
 
 

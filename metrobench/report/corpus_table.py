@@ -5,6 +5,8 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Mapping, Sequence
 
+from rich.cells import cell_len, set_cell_size
+
 from metrobench.corpus.keep import Looked
 from metrobench.corpus.manifest import UNKNOWN, Clip
 from metrobench.corpus.packs import Pack
@@ -89,8 +91,8 @@ def aligned(facts: Mapping[str, str]) -> list[str]:
 
 
 def shorten(text: str, width: int) -> str:
-    """`text`, cut at its end to `width` characters."""
-    return text if len(text) <= width else text[: width - 1] + "…"
+    """`text`, cut at its end to `width` columns; Chinese and the like take two each."""
+    return text if cell_len(text) <= width else set_cell_size(text, width - 1).rstrip() + "…"
 
 
 def tail(text: str, width: int) -> str:

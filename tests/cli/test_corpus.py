@@ -58,6 +58,14 @@ def test_the_shipped_corpus_is_listed_and_well(run: Run) -> None:
     assert done.code == 0 and "all 58 files decode and have the right checksum" in done.out
 
 
+def test_a_broken_corpus_does_not_hide_the_others(run: Run) -> None:
+    (corpora_folder() / "broken").mkdir(parents=True)
+    (corpora_folder() / "broken" / "manifest.jsonl").write_text("nonsense")
+    done = run("list")
+    assert done.code == 0
+    assert "default" in done.out and "broken/manifest.jsonl line 1 describes no clip" in done.err
+
+
 def test_clips_are_listed(run: Run) -> None:
     done = run("list", "default")
     assert len(done.out.splitlines()) == 61
@@ -223,3 +231,16 @@ def test_wrong_audio_is_refused_before_anything_runs(tmp_path: Path) -> None:
     assert_plain_error(metrobench(*base, "--audio", "nothing", cwd=tmp_path), 2, "nothing")
     assert not (tmp_path / "reports").exists()
     assert_plain_error(metrobench(*base, "--audio", "bad", cwd=tmp_path), 2, "bad/a.wav", "corpus verify bad")
+
+
+def test_a_record_says_what_was_spoken(tmp_path: Path) -> None:
+    write_kind(tmp_path / "own", "pcm.wav")
+    options = ["--audio", "own", "--noise", "5dB:pink", "--gain=-6dB", "--talk", "dialogue"]
+    done = metrobench("check", "--endpoint", "ws://127.0.0.1:1", "--quiet", *options, cwd=tmp_path)
+    assert done.code == 4
+    (folder,) = (tmp_path / "reports").iterdir()
+    setting = json.loads((folder / "run.json").read_text())["setting"]
+    said = [setting[name] for name in ("audio", "language", "noise", "gain_db", "talk", "clips", "audio_seconds")]
+    assert said == ["own", None, "5dB:pink", -6.0, "dialogue", ["pcm.wav"], 1.0]
+    assert len(setting["audio_sha256"]) == 64
+    assert not (folder / ".audio.npz").exists()
