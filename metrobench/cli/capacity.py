@@ -49,6 +49,7 @@ SLOW_EXCUSES = 2
 )
 @click.option("--guess", type=click.IntRange(1, options.MAX_SESSIONS), help="Start the search near this many sessions.")
 @options.resume
+@options.audio
 @options.seed
 @options.output
 @options.vllm_args
@@ -113,6 +114,7 @@ def _measure(
     with bench.recorded():
         if not as_json:
             say(terminal.heading(bench.record, plan.span, fills=bench.fills))
+        setting = bench.with_audio(setting)
         with bench.server() as server:
             code = _Search(bench, setting, server, wanted, max_sessions, guess).run()
     if not as_json:

@@ -22,6 +22,7 @@ from metrobench.cli import options
 @options.budget
 @options.objective
 @options.server
+@options.audio
 @options.seed
 @options.output
 @options.vllm_args
@@ -41,6 +42,7 @@ def run(sessions: int, duration: str, out: Path, as_json: bool, quiet: bool, **a
     with bench.recorded():
         if not as_json:
             say(terminal.heading(bench.record, plan.span, fills=bench.fills))
+        setting = bench.with_audio(setting)
         with bench.server() as server:
             watch = bench.watch(f"{sessions} sessions", plan.seconds)
             found, _ = probe(setting, server, sessions, bench.request.seed, 1, bench.folder.path, watch)
