@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -27,7 +26,7 @@ from metrobench.probe import Setting, Watch, discard_raw
 from metrobench.probe_record import doubts
 from metrobench.profiles import load_profile
 from metrobench.records import SCHEMA, ProbeRecord, Record, RunFolder, now
-from metrobench.report import html
+from metrobench.report import html, jsonfile
 from metrobench.servers import EmbeddedServer, ForeignServer, Server, resolve_weights
 from metrobench.speed import SpeedMeter
 from metrobench.units import parse_duration, parse_rate, parse_slo, percent, seconds
@@ -193,7 +192,8 @@ class Bench:
                 self.live.clear()
                 self.record.wall_seconds = round(time.monotonic() - self._begin, 1)
                 self.folder.write(self.record)
-                html.write(self.folder, self.record)
+                if complaint := html.write(self.folder, self.record):
+                    self.live.line(complaint)
                 self.folder.close()
 
     def add(self, probe: ProbeRecord, folder: str) -> None:
@@ -243,5 +243,4 @@ def _status(event: LoadEvent, kv: float | None) -> str:
 
 def print_json(record: Record | list[Record]) -> None:
     """The record on stdout, as run.json has it; several as a list."""
-    data: Any = msgspec.json.format(msgspec.json.encode(record), indent=1)
-    say(data.decode())
+    say(jsonfile.text(record))

@@ -15,6 +15,7 @@ COMMANDS = {
     "capacity": "How many sessions a deployment sustains (MSCS), fresh server per run.",
     "run": "One measured run at a fixed number of sessions.",
     "check": "One session end to end: does this endpoint answer, and how fast?",
+    "report": "Stored records again: terminal, HTML, Markdown, CSV or JSON.",
     "serve": "The embedded worker alone, as a realtime WebSocket endpoint.",
 }
 """Command name to its one-line help; the code is in metrobench/cli/NAME.py."""

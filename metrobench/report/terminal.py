@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import textwrap
+from collections.abc import Iterable
 from typing import Any
 
-from metrobench.policy import KvPolicy, kv_sessions, most_in_flight
+from metrobench.policy import KvPolicy, kv_sessions, most_in_flight, parse_policy
 from metrobench.profiles import Profile
 from metrobench.records import ProbeRecord, Record
 from metrobench.report.capacity_table import HEADINGS, cells, rows
-from metrobench.units import percent, seconds
+from metrobench.units import percent, rate, seconds
 
 WIDTH = 80
 BLOCK = 16
 """Tokens in a KV block of vLLM on a GPU, by default."""
 
 
-def heading(record: Record, span: float, fresh: bool) -> str:
-    """What is being measured, in two or three lines; a stand-in says so first."""
+def heading(record: Record, span: float | None, fresh: bool) -> str:
+    """What is being measured, `span` seconds a run, in two or three lines; a stand-in says so first."""
     lines = []
     profile, setting = record.profile, record.setting
     if record.stand_in:
@@ -26,14 +27,15 @@ def heading(record: Record, span: float, fresh: bool) -> str:
             f"stand-in: real vLLM {version} on 1 CPU core with {profile['name']}'s budget and token rates."
             " This machine's capacity, not the model's."
         )
-    objective = f"at most {percent(setting['q'], 0 if setting['q'] * 100 % 1 == 0 else 1)} missed"
+    objective = f"at most {rate(setting['q'])} missed"
     if setting["slo"]:
         objective = f"p{setting['slo']['quantile'] * 100:g} at most {seconds(setting['slo']['limit'])}"
     where = setting["endpoint"] or setting["kv"]
     state = "fresh sessions" if fresh else "sessions full"
     server = "one server" if setting["endpoint"] else "fresh worker each"
+    length = "" if span is None else f"{seconds(span)} a run, "
     parts = (profile["name"], f"budget {seconds(setting['budget'])}", objective, where)
-    lines += _wrap(" · ".join((*parts, f"{seconds(span)} a run, {state}, {server}")))
+    lines += _wrap(" · ".join((*parts, f"{length}{state}, {server}")))
     return "\n".join(lines)
 
 
@@ -99,6 +101,30 @@ def arithmetic(profile: Profile, policy: KvPolicy, horizon: float) -> str:
     article = "an" if gpu.name[0] in "AHLaeiou" else "a"
     where = gpu.name if gpu.name.startswith(("a ", "an ")) else f"{article} {gpu.name}"
     return f"{profile.name} on {where} has KV for {count} sessions{how_long} at {policy} (arithmetic)"
+
+
+def whole(record: Record) -> str:
+    """All that the command itself printed, from its record."""
+    if record.kind == "check" and record.probes:
+        misses = record.probes[-1].verdict["misses"]
+        return "\n".join([*_status(record), check(record, record.probes[-1], misses["met"] + misses["late"])])
+    span = record.probes[0].span_seconds if record.probes else record.setting.get("span")
+    fresh = not parse_policy(record.setting["kv"]).bounded or bool(record.setting["endpoint"])
+    lines = [heading(record, span, fresh), *_status(record)]
+    if record.kind == "capacity" or len(record.probes) > 1:
+        lines.append(capacity(record))
+    elif record.probes:
+        lines.append(run(record, record.probes[0]))
+    else:
+        lines += ["", "nothing was measured", *notes(record)]
+    return "\n".join(lines)
+
+
+def _status(record: Record) -> list[str]:
+    """Where a record is not that of a command that came to its end."""
+    if record.status == "complete":
+        return []
+    return _hang(f"{record.status:<12}", record.error or "what was measured by then")
 
 
 def run(record: Record, probe: ProbeRecord) -> str:
@@ -179,6 +205,11 @@ def _drift(drift: dict[str, Any]) -> str:
     if slope is None:
         return "too short to tell"
     return f"{slope['value'] * 60e3:+.1f} ms/min ({slope['lower'] * 60e3:+.1f} to {slope['upper'] * 60e3:+.1f})"
+
+
+def wrapped(texts: Iterable[str]) -> list[str]:
+    """Each text on lines of its own, indented after the first."""
+    return [line for text in texts for line in _wrap(text, indent="      ", first="")]
 
 
 def _maybe(value: Any, show: Any) -> str:
