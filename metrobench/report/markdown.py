@@ -68,7 +68,7 @@ def _words(text: str) -> str:
     flat = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
     for letter in "\\`*_[]<>|#":
         flat = flat.replace(letter, f"\\{letter}")
-    return flat.replace("@", "@\u200b")
+    return flat.replace("@", "@<!-- -->")
 
 
 def _code(text: str) -> str:

@@ -19,6 +19,9 @@ from metrobench.units import percent, rate, seconds
 
 SIZE = (5.6, 3.1)
 """Inches at 72 points each."""
+LEGEND_COLUMNS = 4
+LEGEND_LINE = 0.08
+"""Height of a line of the legend, as a share of the figure."""
 WIDE_RANGE = 30.0
 """Largest over median latency from which the axis is logarithmic."""
 MARKERS = {"passed": "o", "failed": "X", "void": "o", "unresolved": "D", "interrupted": "s"}
@@ -32,7 +35,7 @@ class Canvas:
     def __init__(self, panels: int = 1) -> None:
         from matplotlib.figure import Figure
 
-        self.figure: Any = Figure(figsize=SIZE, layout="constrained")
+        self.figure: Any = Figure(figsize=SIZE)
         self.axes: list[Any] = list(np.atleast_1d(self.figure.subplots(panels, 1, sharex=True)))
         for axes in self.axes:
             axes.spines[["top", "right"]].set_visible(False)
@@ -41,18 +44,24 @@ class Canvas:
 
     def svg(self, key: str, title: str, summary: str) -> str:
         """The element, and the end of the figure."""
-        for axes in self.axes:
-            if axes.get_legend_handles_labels()[0]:
-                self.figure.legend(
-                    loc="outside upper left",
-                    ncols=4,
-                    fontsize=10,
-                    frameon=False,
-                    handlelength=1.6,
-                    columnspacing=1.2,
-                    borderaxespad=0.2,
-                    labelcolor=COLOURS["ink"],
-                )
+        handles, labels = self.axes[0].get_legend_handles_labels()
+        top = 1.0 - LEGEND_LINE * -(-len(labels) // LEGEND_COLUMNS) if labels else 0.96
+        # margins that fit every label there is: to find them anew takes as long as to draw
+        self.figure.subplots_adjust(left=0.155, right=0.985, bottom=0.165, top=top - 0.02, hspace=0.12)
+        if labels:
+            self.figure.legend(
+                handles,
+                labels,
+                loc="lower left",
+                bbox_to_anchor=(0.01, top - 0.02),
+                ncols=LEGEND_COLUMNS,
+                fontsize=10,
+                frameon=False,
+                handlelength=1.6,
+                columnspacing=1.2,
+                borderaxespad=0.0,
+                labelcolor=COLOURS["ink"],
+            )
         text = StringIO()
         self.figure.savefig(text, format="svg", transparent=True)
         return inline(text.getvalue(), key, title, summary)
