@@ -14,7 +14,6 @@ import msgspec
 
 from metrobench.cli import config, consent
 from metrobench.cli.live import Interrupted, Interrupts, Live
-from metrobench.cli.output import say_json
 from metrobench.cli.vllm_args import parse_vllm
 from metrobench.corpus.choice import choose_audio
 from metrobench.corpus.pattern import speech_share
@@ -307,7 +306,8 @@ class Bench:
                 self._table.unlink(missing_ok=True)
                 self.record.wall_seconds = round(time.monotonic() - self._begin, 1)
                 self.folder.write(self.record)
-                html.write(self.folder, self.record)
+                if complaint := html.write(self.folder, self.record):
+                    self.live.line(complaint)
                 self.folder.close()
 
     def add(self, probe: ProbeRecord, folder: str) -> None:
