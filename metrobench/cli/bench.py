@@ -14,6 +14,7 @@ import msgspec
 
 from metrobench.cli import config, consent
 from metrobench.cli.live import Interrupted, Interrupts, Live
+from metrobench.cli.output import say_json
 from metrobench.cli.vllm_args import parse_vllm
 from metrobench.corpus.choice import choose_audio
 from metrobench.corpus.pattern import speech_share
