@@ -133,7 +133,8 @@ def _understand(file: Path, record: Record) -> None:
             msgspec.convert(probe.verdict, Verdict)
         setting = record.setting
         setting["budget"], setting["q"], setting["slo"], setting["endpoint"]
-        parse_policy(setting["kv"])
+        for policy in setting["kv"].split(","):
+            parse_policy(policy)
         str(record.profile["name"]), float(record.profile["timing"]["unit_ms"])
         if record.kind == "capacity" and record.result is not None:
             msgspec.convert(record.result["mscs"], Mscs)
