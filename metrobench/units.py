@@ -66,3 +66,11 @@ def seconds(value: float) -> str:
 def percent(fraction: float, digits: int = 1) -> str:
     """A fraction for people: `0.3 %`."""
     return f"{fraction * 100:.{digits}f} %"
+
+
+def size(count: float) -> str:
+    """Bytes for people: `512 B`, `64 MB`, `1.2 GB`; powers of 1000."""
+    for unit, scale in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= 0.9995 * scale:
+            return f"{count / scale:.3g} {unit}"
+    return f"{count:.0f} B"

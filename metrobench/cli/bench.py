@@ -21,6 +21,7 @@ from metrobench.environment import describe_machine
 from metrobench.errors import MetrobenchError, UsageError
 from metrobench.load.spec import LoadEvent
 from metrobench.measure.plan import Slo
+from metrobench.measure.verdict import DOUBTFUL_OTHERS
 from metrobench.measure.warnings import Warn
 from metrobench.policy import parse_policy
 from metrobench.probe import Setting, Watch
@@ -34,8 +35,6 @@ from metrobench.worker.cores import layout, threads_on
 from metrobench.worker.launcher import ForkServer
 from metrobench.worker.spec import STANDIN
 
-DOUBTFUL_OTHERS = 0.12
-"""CPU of other programs, in cores, above which a run is doubtful."""
 DEFAULT_MISS_RATE = "1%"
 INTERRUPT_CODE = 128
 """Exit codes of an interrupted command: 128 + the signal's number."""

@@ -16,6 +16,7 @@ COMMANDS = {
     "run": "One measured run at a fixed number of sessions.",
     "check": "One session end to end: does this endpoint answer, and how fast?",
     "serve": "The embedded worker alone, as a realtime WebSocket endpoint.",
+    "doctor": "Can this machine measure? Clock, timer, pacing, cores, GPU, vLLM.",
 }
 """Command name to its one-line help; the code is in metrobench/cli/NAME.py."""
 

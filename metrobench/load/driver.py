@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-import resource
 import signal
 import socket
 import sys
@@ -27,6 +26,7 @@ from metrobench.endpoints.registry import make_endpoint
 from metrobench.errors import MetrobenchError, UnreachableError, UsageError
 from metrobench.load.conn import Book, Conn
 from metrobench.load.connect import accept_all, connect_all
+from metrobench.load.files import allow_files
 from metrobench.load.link import Link
 from metrobench.load.paced import PacedRun
 from metrobench.load.saturate import SaturateRun
@@ -175,16 +175,6 @@ def encode_corpus(clips: tuple[Path, ...], endpoint: Endpoint) -> tuple[list[byt
     table = build_table(clips, endpoint.sample_rate)
     frames = [client_frame(endpoint.encode_chunk(table.pcm(chunk))) for chunk in range(len(table.chunks))]
     return frames, table.clips
-
-
-def allow_files(sessions: int) -> None:
-    """Raise this process's limit of open files to what the sessions need. Raises UsageError."""
-    needed = 2 * sessions + 64
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard != resource.RLIM_INFINITY and hard < needed:
-        raise UsageError(f"{sessions} sessions need {needed} open files, and {hard} are allowed", "see ulimit -Hn")
-    if soft != resource.RLIM_INFINITY and soft < needed:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 
 def use_cores(cores: frozenset[int]) -> None:

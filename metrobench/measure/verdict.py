@@ -24,6 +24,8 @@ from metrobench.units import percent, seconds
 
 MAX_OTHERS = 0.25
 """CPU of other programs on the machine of an embedded worker, in cores, above which a run is void."""
+DOUBTFUL_OTHERS = 0.12
+"""The same above which it is doubtful."""
 MAX_SLOWDOWN = 1.7
 """A core of the machine this much slower than undisturbed for 3 s voids a run that did not pass."""
 MAX_STEAL = 0.05

@@ -12,7 +12,8 @@ import soundfile
 from metrobench.corpus.stream import SILENCE, build_table
 from metrobench.endpoints.realtime import RealtimeEndpoint
 from metrobench.errors import UsageError
-from metrobench.load.driver import PAUSE, allow_files, encode_corpus, lay_out
+from metrobench.load.driver import PAUSE, encode_corpus, lay_out
+from metrobench.load.files import allow_files
 
 
 def payload(frame: bytes) -> bytes:
