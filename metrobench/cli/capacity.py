@@ -8,19 +8,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
 
 from metrobench.cli import options
 
 if TYPE_CHECKING:
     from metrobench.cli.bench import Bench
-    from metrobench.measure.limits import LimitedBy
     from metrobench.measure.verdict import Verdict
     from metrobench.probe import Setting
     from metrobench.records import ProbeRecord
     from metrobench.search.mscs import Effort, Mscs, Run
     from metrobench.servers import Server
 
+TYPICAL_RUNS = 10
+"""Runs of a search, about: for telling beforehand how long it takes."""
 SLOW_EXCUSES = 2
 """Times in a row that a run is repeated because the machine was slow; after that slow is what the machine is."""
 
@@ -50,16 +50,17 @@ SLOW_EXCUSES = 2
 @click.option("--guess", type=click.IntRange(1, options.MAX_SESSIONS), help="Start the search near this many sessions.")
 @options.seed
 @options.output
+@options.vllm_args
 def capacity(as_json: bool, kv: str | None, **asked: Any) -> None:
     """How many sessions a deployment sustains (MSCS), fresh server per run.
 
     Several policies, as in --kv unbounded,window:1024,window:1024+16, are measured one after another and compared.
     """
-    from metrobench.cli.bench import print_json
+    from metrobench.cli.bench import print_json, several_policies
     from metrobench.cli.output import say
     from metrobench.report import comparison
 
-    policies = _policies(kv)
+    policies = several_policies(kv)
     benches: list[Bench] = []
     code = 0
     for policy in policies:
@@ -74,19 +75,6 @@ def capacity(as_json: bool, kv: str | None, **asked: Any) -> None:
     elif len(policies) > 1:
         say(comparison.table(records))
     sys.exit(benches[-1].exit_code(code))
-
-
-def _policies(kv: str | None) -> list[str | None]:
-    """The policies of `--kv`, each valid and no two the same; [None]: the profile's. Raises UsageError."""
-    from metrobench.errors import UsageError
-    from metrobench.policy import parse_policy
-
-    if kv is None:
-        return [None]
-    wanted: list[str | None] = [part.strip() for part in kv.split(",")]
-    if len({str(parse_policy(part or "")) for part in wanted}) < len(wanted):
-        raise UsageError(f"--kv {kv!r} names a policy twice")
-    return wanted
 
 
 def _measure(
@@ -113,11 +101,11 @@ def _measure(
     span = parse_duration(duration, name="--duration") if duration else wanted.span
     setting = bench.setting(span=span, stop_when_failed=True, extend_unresolved=True)
     bench.record.setting |= {"effort": effort, "max_sessions": max_sessions}
+    plan = setting.plan(max_sessions)
+    bench.consent(max_sessions, TYPICAL_RUNS * plan.seconds)
     with bench.recorded():
         if not as_json:
-            plan = setting.plan(max_sessions)
-            fresh = not bench.policy.bounded or bool(asked["endpoint"])
-            say(terminal.heading(bench.record, plan.span, fresh=fresh))
+            say(terminal.heading(bench.record, plan.span, fills=bench.fills))
         with bench.server() as server:
             code = _Search(bench, setting, server, wanted, max_sessions, guess).run()
     if not as_json:
@@ -165,7 +153,7 @@ class _Search:
         from metrobench.guess import guess_sessions, ramp_sessions
 
         folder = self._bench.folder.subfolder("00-guess")
-        guess = guess_sessions if self._server.fresh_each_run else ramp_sessions
+        guess = guess_sessions if self._server.ours else ramp_sessions
         watch = self._bench.watch("first guess")
         return guess(self._setting, self._server, self._most, self._bench.request.seed, folder, watch)
 
@@ -177,7 +165,8 @@ class _Search:
         name = f"{index:02d}-n{step.sessions}"
         seed = self._bench.request.seed + index
         folder = self._bench.folder.subfolder(name)
-        watch = self._bench.watch(f"run {index} · {step.sessions} sessions")
+        length = self._setting.plan(step.sessions).seconds
+        watch = self._bench.watch(f"run {index} · {step.sessions} sessions", length)
         setting = replace(self._setting, excuse_slow=self._slow_in_a_row < SLOW_EXCUSES)
         record, verdict = probe(setting, self._server, step.sessions, seed, index, folder, watch)
         self._slow_in_a_row = self._slow_in_a_row + 1 if verdict.transient else 0
@@ -189,26 +178,8 @@ class _Search:
 
     def _finish(self, result: Mscs, guess: int | None) -> None:
         """Note what was found, what limits it, and the arithmetic beside it."""
-        from metrobench.report.terminal import arithmetic
+        from metrobench.report.search_result import search_result
 
         for warning in result.warnings:
             self._bench.warn(warning)
-        self._bench.record.result = {
-            "mscs": msgspec.to_builtins(result),
-            "guess": guess,
-            "stopped": result.stop.words if result.stop else "",
-            "limited_by": msgspec.to_builtins(self._limit(result)),
-            "arithmetic": arithmetic(self._bench.profile, self._bench.policy, 300.0),
-        }
-
-    def _limit(self, result: Mscs) -> LimitedBy:
-        """What the failed run nearest above the edge says, beside the passed one nearest below it."""
-        from metrobench.measure.limits import limited_by
-        from metrobench.probe import evidence
-
-        failed = [pair for pair in self._runs if pair[0].outcome in ("failed", "void") and pair[0].sessions > result.lo]
-        passed = [pair for pair in self._runs if pair[0].outcome == "passed" and pair[0].sessions <= result.lo]
-        above = min(failed, key=lambda pair: (pair[0].outcome != "failed", pair[0].sessions), default=None)
-        below = max(passed, key=lambda pair: pair[0].sessions, default=None)
-        seen = evidence(above[0]) if above else evidence(None)
-        return limited_by(above[1] if above else None, seen, below[1] if below else None)
+        self._bench.record.result = search_result(self._bench.record, self._runs, result, guess)

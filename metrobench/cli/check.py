@@ -20,6 +20,7 @@ FRAMES = 5
 @options.server
 @options.seed
 @options.output
+@options.vllm_args
 def check(out: Path, as_json: bool, quiet: bool, **asked: Any) -> None:
     """One session end to end: does this endpoint answer, and how fast?"""
     from metrobench.cli.bench import Bench, Request, print_json

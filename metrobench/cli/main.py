@@ -5,16 +5,20 @@ from __future__ import annotations
 import importlib
 import signal
 import sys
+from pathlib import Path
 
 import click
 
 from metrobench import __version__
+from metrobench.cli import config
 from metrobench.errors import MetrobenchError
 
 COMMANDS = {
     "capacity": "How many sessions a deployment sustains (MSCS), fresh server per run.",
     "run": "One measured run at a fixed number of sessions.",
     "check": "One session end to end: does this endpoint answer, and how fast?",
+    "profiles": "The model profiles: rates, KV per session-minute, sessions per GPU.",
+    "collapse": "How often identical runs collapse, when, how, and what helps.",
     "serve": "The embedded worker alone, as a realtime WebSocket endpoint.",
     "doctor": "Can this machine measure? Clock, timer, pacing, cores, GPU, vLLM.",
 }
@@ -41,11 +45,18 @@ class _LazyGroup(click.Group):
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, prog_name="metrobench")
-def cli() -> None:
+@click.pass_context
+def cli(ctx: click.Context) -> None:
     """How many live conversations does a real-time speech deployment hold, for how long, and how will it fail?
 
     First try:  metrobench capacity --model minicpm-o --budget 1s
     """
+    found = config.read_file(Path.cwd())
+    if found is not None and isinstance(ctx.command, _LazyGroup):
+        file, settings = found
+        commands = {name: ctx.command.get_command(ctx, name) for name in COMMANDS}
+        ctx.default_map = config.defaults(file, settings, {name: known for name, known in commands.items() if known})
+        config.note(ctx, file)
 
 
 def main(arguments: list[str] | None = None) -> None:

@@ -70,8 +70,16 @@ server = group(
     click.option(
         "--protocol", default="realtime", show_default=True, metavar="NAME", help="Wire protocol of --endpoint."
     ),
+    click.option(
+        "--restart-cmd",
+        metavar="COMMAND",
+        help="Run this before each run, so that it meets a fresh server at --endpoint.",
+    ),
+    click.option("--health", metavar="URL", help="http address that answers once --restart-cmd's server is ready."),
+    click.option("--yes", is_flag=True, help="Do not ask before loading an address that is not this machine."),
     worker,
 )
+vllm_args = click.argument("vllm_args", nargs=-1, type=click.UNPROCESSED, metavar="[-- VLLM_ARGUMENTS]")
 seed = click.option(
     "--seed",
     type=click.IntRange(0, 2**31 - 1),
@@ -79,6 +87,7 @@ seed = click.option(
     show_default=True,
     help="Seed of phases, audio order and tokens.",
 )
+as_json = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 debug = click.option("--debug", is_flag=True, expose_value=False, help="Full traceback on an error.")
 output = group(
     click.option(
@@ -88,7 +97,7 @@ output = group(
         show_default=True,
         help="Where the run folder is made.",
     ),
-    click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
+    as_json,
     click.option("--quiet", is_flag=True, help="No progress."),
     debug,
 )

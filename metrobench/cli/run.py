@@ -24,6 +24,7 @@ from metrobench.cli import options
 @options.server
 @options.seed
 @options.output
+@options.vllm_args
 def run(sessions: int, duration: str, out: Path, as_json: bool, quiet: bool, **asked: Any) -> None:
     """One measured run at a fixed number of sessions."""
     from metrobench.cli.bench import Bench, Request, print_json
@@ -35,12 +36,13 @@ def run(sessions: int, duration: str, out: Path, as_json: bool, quiet: bool, **a
     span = parse_duration(duration, name="--duration")
     bench = Bench("run", Request(**asked), out, quiet or as_json)
     setting = bench.setting(span=span, stop_when_failed=False, extend_unresolved=False)
+    plan = setting.plan(sessions)
+    bench.consent(sessions, plan.seconds)
     with bench.recorded():
         if not as_json:
-            fresh = not bench.policy.bounded or bool(asked["endpoint"])
-            say(terminal.heading(bench.record, setting.plan(sessions).span, fresh=fresh))
+            say(terminal.heading(bench.record, plan.span, fills=bench.fills))
         with bench.server() as server:
-            watch = bench.watch(f"{sessions} sessions")
+            watch = bench.watch(f"{sessions} sessions", plan.seconds)
             found, _ = probe(setting, server, sessions, bench.request.seed, 1, bench.folder.path, watch)
             bench.add(found, ".")
             bench.record.result = {"arithmetic": terminal.arithmetic(bench.profile, bench.policy, setting.budget)}

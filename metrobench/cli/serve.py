@@ -28,6 +28,7 @@ from metrobench.cli import options
 )
 @options.seed
 @options.debug
+@options.vllm_args
 def serve(
     model: str,
     kv: str | None,
@@ -37,15 +38,17 @@ def serve(
     port: int,
     max_sessions: int,
     seed: int,
+    vllm_args: tuple[str, ...],
 ) -> None:
     """The embedded worker alone, as a realtime WebSocket endpoint."""
     from metrobench.cli.live import Interrupts, Live
     from metrobench.cli.output import say
+    from metrobench.cli.vllm_args import parse_vllm
     from metrobench.environment import describe_machine
     from metrobench.errors import UnreachableError
     from metrobench.policy import parse_policy
     from metrobench.profiles import load_profile
-    from metrobench.servers import resolve_weights
+    from metrobench.servers import check_room, resolve_weights
     from metrobench.worker.cores import layout
     from metrobench.worker.launcher import ForkServer
     from metrobench.worker.spec import STANDIN, WorkerSpec
@@ -53,6 +56,8 @@ def serve(
     profile = load_profile(model)
     chosen = resolve_weights(weights, has_gpu=bool(describe_machine().gpus))
     policy = parse_policy(kv or profile.kv, profile.stand_in.block_size if chosen == STANDIN else 1)
+    check_room(profile, policy, pool_tokens)
+    arguments = parse_vllm(vllm_args)
     cores = layout()
     live = Live(quiet=False)
     _check_address(host, port)
@@ -70,6 +75,7 @@ def serve(
             log=log,
             host=host,
             port=port,
+            vllm_args=arguments,
         )
         live.status("loading vLLM (about 10 s)")
         forkserver = ForkServer(log)

@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from metrobench.doctor.check import Check, Status, first_of
-from metrobench.units import seconds, size
+from metrobench.units import memory, seconds
 
 LEAST_BYTES = 100_000_000
 """A search of 20 runs at 200 sessions leaves about 20 MB; one long run may take 260 MB."""
@@ -34,7 +34,7 @@ def check_disk(out: Path) -> list[Check]:
 
 def judge_disk(folder: str, free: int, write: float) -> Check:
     """`free`: bytes; `write`: seconds that a write of 64 KiB takes to reach the disk."""
-    words = f"{size(free)} free in {folder}, a small write takes {seconds(write)}"
+    words = f"{memory(free)} free in {folder}, a small write takes {seconds(write)}"
     rules = [
         (free < LEAST_BYTES, Status.FAIL, "free some space, or choose another folder with --out"),
         (free < FEW_BYTES, Status.WARN, "long runs may fill it: free some space, or choose another folder with --out"),

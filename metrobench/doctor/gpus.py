@@ -10,7 +10,7 @@ from msgspec import Struct, to_builtins
 
 from metrobench.doctor.check import Check, Status, first_of, not_visible
 from metrobench.environment import gpu_names
-from metrobench.units import size
+from metrobench.units import memory
 
 TIMEOUT = 8.0
 """Seconds; the first call after a boot wakes the driver up."""
@@ -115,10 +115,10 @@ def parse_gpus(listed: str, used_by: str) -> list[Gpu]:
 
 def judge_gpu(gpu: Gpu) -> Check:
     """Whether it is free to be measured."""
-    parts = [gpu.name if gpu.memory is None else f"{gpu.name}, {size(gpu.memory)}"]
+    parts = [gpu.name if gpu.memory is None else f"{gpu.name}, {memory(gpu.memory)}"]
     parts += [f"used by {process.name} ({_holds(process)})" for process in gpu.processes]
     if not gpu.processes and gpu.used is not None:
-        parts.append(f"{size(gpu.used)} in use")
+        parts.append(f"{memory(gpu.used)} in use")
     if gpu.busy:
         parts.append(f"busy {gpu.busy:.0%}".replace("%", " %"))
     if gpu.clock is not None and gpu.clock_max is not None:
@@ -140,8 +140,8 @@ def judge_gpu(gpu: Gpu) -> Check:
 
 
 def _holds(process: GpuProcess) -> str:
-    memory = "" if process.memory is None else f", {size(process.memory)}"
-    return f"pid {process.pid}{memory}"
+    held = "" if process.memory is None else f", {memory(process.memory)}"
+    return f"pid {process.pid}{held}"
 
 
 def _scaled(text: str, unit: float) -> float | None:

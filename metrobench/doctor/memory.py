@@ -9,7 +9,7 @@ import psutil
 
 from metrobench.doctor.cgroup import memory_limit
 from metrobench.doctor.check import Check, Status, first_of, not_visible
-from metrobench.units import size
+from metrobench.units import memory
 
 CLIENT_BYTES = 400_000_000
 """Command line and load process at 1,000 sessions."""
@@ -38,13 +38,14 @@ def judge_memory(total: int, available: int, limit: int | None, embedded: bool) 
     """All in bytes; `limit`: of the control group, None: none."""
     room = available if limit is None else min(available, limit)
     capped = limit is not None and limit < total
-    words = f"{size(room)} free of {size(total)}" + (f", the container may use {size(limit or 0)}" if capped else "")
+    words = f"{memory(room)} free of {memory(total)}"
+    words += f", the container may use {memory(limit or 0)}" if capped else ""
     rules = [
-        (room < CLIENT_BYTES, Status.FAIL, f"the client alone needs {size(CLIENT_BYTES)}: end other programs"),
+        (room < CLIENT_BYTES, Status.FAIL, f"the client alone needs {memory(CLIENT_BYTES)}: end other programs"),
         (
             embedded and room < EMBEDDED_BYTES,
             Status.WARN,
-            f"an embedded stand-in needs about {size(EMBEDDED_BYTES)}: end other programs",
+            f"an embedded stand-in needs about {memory(EMBEDDED_BYTES)}: end other programs",
         ),
     ]
     return first_of("memory", rules, words, total=total, available=available, limit=limit)
@@ -57,4 +58,4 @@ def judge_shared(total: int, free: int, embedded: bool) -> Check:
         (embedded and free <= SHARED_BYTES, Status.WARN, "vLLM may need more: docker --shm-size 1g, or --ipc host"),
         (used > LITTER_BYTES, Status.WARN, "files there take memory and outlive their programs: look at /dev/shm"),
     ]
-    return first_of("shared memory", rules, f"/dev/shm {size(total)}, {size(used)} in use", total=total, free=free)
+    return first_of("shared memory", rules, f"/dev/shm {memory(total)}, {memory(used)} in use", total=total, free=free)

@@ -11,7 +11,8 @@ import psutil
 from msgspec import Struct
 
 from metrobench.doctor.check import Check, Status, first_of
-from metrobench.measure.verdict import DOUBTFUL_OTHERS, MAX_OTHERS
+from metrobench.measure.verdict import MAX_OTHERS
+from metrobench.probe_record import DOUBTFUL_OTHERS
 from metrobench.units import seconds
 
 WINDOW = 1.0

@@ -87,6 +87,10 @@ class Endpoint(Protocol):
         or when it does not say."""
         ...
 
+    def can_fill(self, greeting: bytes) -> bool:
+        """Whether the server says, in its OPENED message, that it gives a session resident tokens when asked to."""
+        ...
+
     def closing(self) -> list[bytes]:
         """Messages that end a session politely, before the close handshake."""
         ...

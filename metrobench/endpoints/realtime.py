@@ -70,6 +70,7 @@ class SessionInfo(msgspec.Struct, frozen=True):
     stand_in: bool | None = None
     engine: str | None = None
     filled_tokens: int = 0
+    can_fill: bool = False
 
 
 class _Session(msgspec.Struct):
@@ -158,6 +159,11 @@ class RealtimeEndpoint:
             if said is not None and abs(said - ours * 1000.0) > 0.5:
                 return f"the endpoint says that {what} is {said:g} ms of audio, not {ours * 1000.0:g} ms"
         return ""
+
+    def can_fill(self, greeting: bytes) -> bool:
+        """`can_fill` in the description of itself that this dialect adds to `session.created`."""
+        info = session_info(greeting)
+        return info is not None and info.can_fill
 
     def closing(self) -> list[bytes]:
         """`session.close`."""

@@ -83,6 +83,13 @@ def explain(error: Exception, timeout: float) -> str:
     return f"{type(error).__name__}: {error}"
 
 
+async def greeted(conns: list[Conn], timeout: float) -> None:
+    """Wait until every living connection has had its first message, or `timeout` seconds."""
+    deadline = asyncio.get_running_loop().time() + timeout
+    while any(not (conn.greeting or conn.over) for conn in conns) and asyncio.get_running_loop().time() < deadline:
+        await asyncio.sleep(0.01)
+
+
 async def accept_all(conns: list[Conn], fill_tokens: int, timeout: float) -> None:
     """Ask for every connected session and wait for its acceptance; one that is not accepted within `timeout` seconds
     counts as refused."""

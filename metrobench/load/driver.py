@@ -24,8 +24,9 @@ from metrobench.corpus.stream import SILENCE, build_table, session_runs, session
 from metrobench.endpoints.base import Endpoint
 from metrobench.endpoints.registry import make_endpoint
 from metrobench.errors import MetrobenchError, UnreachableError, UsageError
+from metrobench.load.aftermath import Aftermath
 from metrobench.load.conn import Book, Conn
-from metrobench.load.connect import accept_all, connect_all
+from metrobench.load.connect import accept_all, connect_all, greeted
 from metrobench.load.files import allow_files
 from metrobench.load.link import Link
 from metrobench.load.paced import PacedRun
@@ -66,6 +67,7 @@ class Driver:
             for number, phase in enumerate(self._schedule.phases)
         ]
         self._run: PacedRun | SaturateRun | None = None
+        self._after: Aftermath | None = None
 
     async def run(self) -> None:
         """Connect, fill, stream, say goodbye.
@@ -84,6 +86,9 @@ class Driver:
         run = self._run = self._make_run()
         run.start(monotonic() + LEAD)
         reason = await run.finished
+        if self._after is not None:
+            self._after.start()
+            await self._after.finished
         self._link.tell(run.progress("stopped", reason))
         await self._goodbye()
 
@@ -95,8 +100,13 @@ class Driver:
             raise UnreachableError(f"no session could be opened at {spec.url}: {conns[0].facts.reason}", _HINT)
         self._link.tell(LoadEvent("connected", connected=connected, refused=len(conns) - connected))
         ticker = asyncio.create_task(self._tell_filling())
-        timeout = spec.fill_timeout if spec.fill_tokens else spec.connect_timeout
-        await accept_all(conns, spec.fill_tokens, timeout)
+        fill = spec.fill_tokens
+        if fill:
+            await greeted(conns, spec.connect_timeout)
+        greeting = next((conn.greeting for conn in conns if conn.greeting), b"")
+        if not self._endpoint.can_fill(greeting):
+            fill = 0
+        await accept_all(conns, fill, spec.fill_timeout if fill else spec.connect_timeout)
         ticker.cancel()
         greeting = next((conn.greeting for conn in conns if conn.greeting), b"")
         if wrong := self._endpoint.mismatch(greeting):
@@ -142,6 +152,11 @@ class Driver:
                 if self._run is None:
                     os._exit(0)  # nothing has begun that would need an end
                 self._run.stop("asked to stop")
+                if self._after is not None:
+                    self._after.stop()
+            elif command.kind == "aftermath" and isinstance(self._run, PacedRun):
+                self._after = Aftermath(self._book, self._conns, self._run.sender, self._spec.budget, self._link.tell)
+                self._run.stop("its aftermath began")
             elif command.kind == "extend" and self._run is not None:
                 self._run.extend(command.frames, command.stop_after_misses)
 

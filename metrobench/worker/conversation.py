@@ -426,6 +426,7 @@ class Conversation:
             "max_positions": shared.rules.max_model_len,
             "stand_in": shared.stand_in,
             "engine": shared.engine_name,
+            "can_fill": True,
             "text": "token ids, not words",
         }
         if self._filled:

@@ -64,7 +64,7 @@ def kernel(query: Any, cache: Cache, table: Any, length: int, window: Window) ->
     return out
 
 
-@settings(max_examples=250, deadline=None)
+@settings(max_examples=250)
 @given(windows(), st.integers(1, 4), st.integers(1, 60), st.integers(0, 2**32 - 1))
 def test_compaction_is_the_mask(shape: tuple[Window, int], requests: int, longest: int, seed: int) -> None:
     window, block = shape
@@ -99,7 +99,7 @@ def test_compaction_is_the_mask(shape: tuple[Window, int], requests: int, longes
             np.testing.assert_allclose(got, expected, atol=1e-9)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(st.lists(st.tuples(st.integers(0, 200), st.integers(0, 90)), min_size=1, max_size=12), st.integers(1, 40))
 def test_split_covers_every_query_once_and_crosses_no_multiple(batch: list[tuple[int, int]], align: int) -> None:
     past, new = (np.array(column, np.int32) for column in zip(*batch, strict=True))

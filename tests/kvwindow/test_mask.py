@@ -21,7 +21,7 @@ def windows(draw: st.DrawFn) -> tuple[Window, int]:
     return Window(window, sinks, align), block
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(windows(), st.integers(0, 400))
 def test_a_query_sees_sinks_and_window_and_nothing_later(shape: tuple[Window, int], query: int) -> None:
     window, _ = shape
@@ -36,7 +36,7 @@ def test_a_query_sees_sinks_and_window_and_nothing_later(shape: tuple[Window, in
         assert seen.sum() == min(query + 1, window.sinks + window.window) or query - window.window < window.sinks
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(windows(), st.integers(0, 300))
 def test_freed_blocks_are_never_seen_again_and_no_later_block_is_kept_for_nothing(
     shape: tuple[Window, int], computed: int
@@ -51,7 +51,7 @@ def test_freed_blocks_are_never_seen_again_and_no_later_block_is_kept_for_nothin
     assert window.visible(queries, first_kept).any()
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(windows(), st.lists(st.integers(1, 70), min_size=1, max_size=25))
 def test_a_request_never_holds_more_than_the_cap(shape: tuple[Window, int], chunks: list[int]) -> None:
     window, block = shape
@@ -65,7 +65,7 @@ def test_a_request_never_holds_more_than_the_cap(shape: tuple[Window, int], chun
         computed += chunk
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=200)
 @given(windows())
 def test_the_cap_is_reached(shape: tuple[Window, int]) -> None:
     window, block = shape

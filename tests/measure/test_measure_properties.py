@@ -72,7 +72,7 @@ def numbers(value: Any) -> list[float]:
 
 
 @pytest.mark.filterwarnings("error")
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=150, suppress_health_check=[HealthCheck.too_slow])
 @given(wild_facts(), st.none() | st.floats())
 def test_no_verdict_holds_a_number_that_is_not_finite_whatever_the_facts(
     case: tuple[RunFacts, Plan], steal: float | None
@@ -96,7 +96,7 @@ def plain_runs(draw: st.DrawFn) -> tuple[Plan, np.ndarray, np.ndarray]:
     return plan, ready, waits
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(plain_runs(), st.integers(0, 2**32 - 1))
 def test_the_order_of_rows_is_of_no_account(case: tuple[Plan, np.ndarray, np.ndarray], seed: int) -> None:
     plan, ready, waits = case
@@ -106,7 +106,7 @@ def test_the_order_of_rows_is_of_no_account(case: tuple[Plan, np.ndarray, np.nda
     assert judge(recorded, plan) == straight
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(plain_runs(), st.floats(0.0, 30.0))
 def test_a_session_more_that_dies_never_lowers_the_miss_rate(
     case: tuple[Plan, np.ndarray, np.ndarray], moment: float
@@ -123,7 +123,7 @@ def test_a_session_more_that_dies_never_lowers_the_miss_rate(
     assert after.missed == before.missed + plan.frames
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(plain_runs())
 def test_closing_a_session_never_lowers_its_misses(case: tuple[Plan, np.ndarray, np.ndarray]) -> None:
     plan, ready, waits = case
@@ -132,7 +132,7 @@ def test_closing_a_session_never_lowers_its_misses(case: tuple[Plan, np.ndarray,
     assert closed.missed >= alive.missed
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(plain_runs(), st.sampled_from([2.0, 4.0]))
 def test_all_times_and_the_budget_scaled_scale_the_results(
     case: tuple[Plan, np.ndarray, np.ndarray], factor: float
@@ -152,7 +152,7 @@ def test_all_times_and_the_budget_scaled_scale_the_results(
         assert many.growth.slope.value == pytest.approx(one.growth.slope.value, abs=1e-9)
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=40)
 @given(plain_runs(), st.integers(0, 7), st.integers(0, 14), st.floats(0.0, 5.0))
 def test_answering_one_frame_later_never_lowers_the_misses(case, session: int, frame: int, delay: float) -> None:
     plan, ready, waits = case

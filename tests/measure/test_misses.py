@@ -6,6 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
+from metrobench.measure.facts import FrameFlag
 from metrobench.measure.frames import build_table
 from metrobench.measure.misses import Misses, census, longest_run
 from metrobench.measure.plan import Plan, plan_run
@@ -80,3 +81,15 @@ def test_the_longest_run_is_that_of_a_plain_count(missed: np.ndarray) -> None:
             run = run + 1 if each else 0
             longest = max(longest, run)
     assert longest_run(missed) == longest
+
+
+def test_rebuilt_contexts_are_counted_in_the_measured_span(plan: Plan) -> None:
+    ready = ready_times(plan)
+    recorded = facts(plan, ready, ready + 0.2)
+    rows = recorded.frames
+    marked = (rows["session"] == 3) & np.isin(
+        rows["frame"], [plan.cut_frames - 1, plan.cut_frames, plan.cut_frames + 5]
+    )
+    rows["flags"] |= np.where(marked, FrameFlag.ROLLOVER, 0).astype(rows["flags"].dtype)
+    table = build_table(recorded, plan)
+    assert census(table, table.span).rolled == 2

@@ -217,7 +217,7 @@ def test_every_stop_has_words(stop: Stop) -> None:
     assert stop.words
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     outcomes=st.lists(st.sampled_from([P, F, U, V, P, F]), max_size=200),
     guess=st.none() | st.integers(-5, 5000),

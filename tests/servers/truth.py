@@ -61,6 +61,8 @@ class Script:
     """Answers come in two WebSocket fragments."""
     unread: bool = False
     """The server does not read after the acceptance."""
+    fills: bool = True
+    """False: sessions cannot be given resident tokens."""
     deltas: bool = True
     """Content comes in deltas before the complete answer."""
 
@@ -152,7 +154,12 @@ class _Session(WSListener):  # type: ignore[misc]
 
     def describe(self, filled: int) -> dict[str, Any]:
         script = self.world.script
-        own = {"unit_ms": script.unit * 1000, "first_ready_ms": script.first_ready * 1000, "filled_tokens": filled}
+        own = {
+            "unit_ms": script.unit * 1000,
+            "first_ready_ms": script.first_ready * 1000,
+            "filled_tokens": filled,
+            "can_fill": script.fills,
+        }
         return {"id": f"sess_{self.number}", "type": "realtime", "metrobench": own}
 
     def say(self, message: dict[str, Any]) -> None:

@@ -24,7 +24,7 @@ UNIT = 0.5
 
 @pytest.mark.timeout(900)
 def test_the_interval_holds_the_true_capacity(tmp_path: Path) -> None:
-    script = Script(unit=UNIT, first_ready=UNIT, latency=0.002, service=UNIT / CAPACITY)
+    script = Script(unit=UNIT, first_ready=UNIT, latency=0.002, service=UNIT / CAPACITY, fills=False)
     with TruthServer(script) as server:
         arguments = [
             "--endpoint",

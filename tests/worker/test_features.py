@@ -89,7 +89,7 @@ def test_silence_is_no_speech_and_spoken_words_are(extractor):
 
 
 @given(st.integers(-32768, 32767), st.integers(0, 2**32 - 1))
-@settings(max_examples=50, deadline=None)
+@settings(max_examples=50)
 def test_any_samples_give_finite_features(level, seed):
     extractor = Extractor(RATE, 1600, 4, VOCAB)
     random = np.random.default_rng(seed)
