@@ -28,7 +28,7 @@ from metrobench.cli import options
     show_default=True,
     help="Folder whose disk is looked at.",
 )
-@click.option("--json", "as_json", is_flag=True, help="Print the checks as JSON.")
+@options.as_json
 @click.option("--quiet", is_flag=True, help="No progress.")
 @options.debug
 def doctor(model: str, max_sessions: int, quick: bool, out: Path, as_json: bool, quiet: bool) -> None:
@@ -36,10 +36,8 @@ def doctor(model: str, max_sessions: int, quick: bool, out: Path, as_json: bool,
 
     Exit code 0: what is measured here can be trusted; 3: not as it is now.
     """
-    import msgspec
-
     from metrobench.cli.live import Interrupts, Live
-    from metrobench.cli.output import say
+    from metrobench.cli.output import say, say_json
     from metrobench.doctor.check import is_sound, trusted_sessions, verdict
     from metrobench.doctor.examine import perform, tasks
     from metrobench.profiles import load_profile
@@ -59,7 +57,7 @@ def doctor(model: str, max_sessions: int, quick: bool, out: Path, as_json: bool,
             "trusted_sessions": trusted_sessions(checks),
             "checks": checks,
         }
-        say(msgspec.json.format(msgspec.json.encode(result), indent=1).decode())
+        say_json(result)
     else:
         say(examination(checks))
     sys.exit(0 if is_sound(checks) else 3)

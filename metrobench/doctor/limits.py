@@ -6,16 +6,15 @@ import resource
 from pathlib import Path
 
 from metrobench.doctor.check import Check, Status, first_of, not_visible
-from metrobench.load.files import files_needed, sessions_of_files
+from metrobench.load.files import files_allowed, files_needed, sessions_of_files
 
 PORT_RANGE = Path("/proc/sys/net/ipv4/ip_local_port_range")
 
 
 def check_limits(sessions: int) -> list[Check]:
     """Read and judged for that many sessions."""
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    infinite = resource.RLIM_INFINITY
-    files = judge_files(None if soft == infinite else soft, None if hard == infinite else hard, sessions)
+    soft = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    files = judge_files(None if soft == resource.RLIM_INFINITY else soft, files_allowed(), sessions)
     try:
         low, high = (int(word) for word in PORT_RANGE.read_text().split())
     except (OSError, ValueError):

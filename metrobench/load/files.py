@@ -20,6 +20,12 @@ def sessions_of_files(files: int) -> int:
     return max(0, (files - _OWN) // 2)
 
 
+def files_allowed() -> int | None:
+    """Most open files that this process may ask for; None: no limit."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    return None if hard == resource.RLIM_INFINITY else hard
+
+
 def allow_files(sessions: int) -> None:
     """Raise this process's limit of open files to what the sessions need. Raises UsageError."""
     needed = files_needed(sessions)
