@@ -11,6 +11,7 @@ from typing import Any
 
 import psutil
 
+from metrobench.corpus.mix import Noise
 from metrobench.journal import Begun, Journal
 from metrobench.load.process import LoadProcess
 from metrobench.load.spec import LoadEvent, LoadSpec
@@ -53,6 +54,11 @@ class Setting:
     stop_when_failed: bool
     """End the run as soon as it has certainly failed."""
     extend_unresolved: bool
+    noise: Noise | None = None
+    gain: float = 0.0
+    talk: str = "half"
+    table: Path | None = None
+    """The clips, noise and gain prepared for this profile's sample rate (LoadSpec.table)."""
     excuse_slow: bool = True
     """A run that fails on a slow machine is void."""
     aftermath: bool = False
@@ -215,6 +221,10 @@ def load_spec(
         stop_after_misses=plan.allowed if setting.stop_when_failed else None,
         cores=server.client_cores,
         sample_rate=timing.sample_rate,
+        noise=setting.noise,
+        gain=setting.gain,
+        talk=setting.talk,
+        table=setting.table,
     )
 
 

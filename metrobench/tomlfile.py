@@ -43,14 +43,16 @@ def refuse(path: Path, what: str, problems: list[str]) -> None:
 def misfits(data: Mapping[str, Any], kind: type[msgspec.Struct], where: str = "") -> Iterator[str]:
     """What keeps `data` from being a `kind`: fields that are unknown, missing or of a wrong type, by dotted name."""
     fields = {field.name: field for field in msgspec.structs.fields(kind)}
+    meant = set()
     for name in data:
         if name not in fields:
-            close = difflib.get_close_matches(name, fields, n=1)
+            close = difflib.get_close_matches(name, fields.keys() - data.keys(), n=1)
+            meant.update(close)
             yield f"{where}{name} is unknown" + (f", did you mean {where}{close[0]}?" if close else "")
     for name, field in fields.items():
         if name in data:
             yield from _misfit(data[name], field.type, where + name)
-        elif field.required:
+        elif field.required and name not in meant:
             yield f"{where}{name} is missing"
 
 

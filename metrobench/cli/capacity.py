@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from metrobench.probe import Setting
     from metrobench.records import ProbeRecord
     from metrobench.search.duration import RunTime
-    from metrobench.search.mscs import Effort, Mscs, Run
+    from metrobench.search.mscs import Effort, Mscs, MscsSearch, Run
     from metrobench.servers import Server
 
 SLOW_EXCUSES = 2
@@ -50,6 +50,8 @@ SLOW_EXCUSES = 2
 )
 @click.option("--guess", type=click.IntRange(1, options.MAX_SESSIONS), help="Start the search near this many sessions.")
 @options.time_limit
+@options.resume
+@options.audio
 @options.seed
 @options.output
 @options.vllm_args
@@ -61,10 +63,13 @@ def capacity(as_json: bool, kv: str | None, max_time: str | None, dry_run: bool,
     """
     from metrobench.cli.bench import print_json, several_policies
     from metrobench.cli.output import say
+    from metrobench.errors import UsageError
     from metrobench.report import comparison
     from metrobench.units import parse_duration
 
     policies = several_policies(kv)
+    if asked["resume"] is not None and len(policies) > 1:
+        raise UsageError("--resume goes on with one policy at a time", "give the --kv of that folder alone")
     allowed = parse_duration(max_time, name="--max-time") if max_time else None
     if dry_run:
         _tell(policies, allowed, as_json=as_json, **asked)
@@ -105,6 +110,7 @@ def _plan(
     effort: str,
     max_sessions: int,
     guess: int | None,
+    resume: Path | None,
     out: Path,
     as_json: bool,
     quiet: bool,
@@ -129,6 +135,8 @@ def _plan(
         guess = most
     tell_raised(bench, duration, asked_span, setting.plan(most))
     bench.record.setting |= {"effort": effort, "max_sessions": most}
+    if resume is not None:
+        bench.resume(resume)
     return _Planned(bench, setting, EFFORTS[effort], most, guess)
 
 
@@ -167,6 +175,7 @@ def _measure(policy: str | None, allowed: float | None, *, as_json: bool, **aske
     with bench.recorded():
         if not as_json:
             say(terminal.heading(bench.record, plan.span, fills=bench.fills))
+        planned.setting = bench.with_audio(setting)
         with bench.server() as server:
             code = _Search(planned, server, run_time(bench)).run()
     if not as_json:
@@ -195,6 +204,7 @@ class _Search:
 
         guess = self._first_guess()
         search = MscsSearch(self._effort, guess=guess, max_sessions=self._most)
+        self._catch_up(search)
         while not isinstance(step := search.next_step(), Done):
             if self._bench.interrupts.signum is None and not self._fits(self._setting.plan(step.sessions)):
                 search.halt(Stop.MAX_TIME)
@@ -213,23 +223,42 @@ class _Search:
         """The run would be over before --max-time is."""
         return self._times.seconds(plan) <= self._bench.time_left
 
+    def _catch_up(self, search: MscsSearch) -> None:
+        """Tell the search what the runs of the part before found."""
+        import msgspec
+
+        from metrobench.measure.verdict import Verdict
+        from metrobench.search.replay import Told, replay
+
+        made = [record for record in self._bench.record.probes if record.outcome != "interrupted"]
+        self._runs = [(record, msgspec.convert(record.verdict, Verdict)) for record in made]
+        verdicts = [verdict for _, verdict in self._runs]
+        replay(search, [Told(each.sessions, each.outcome, each.narrow, each.transient) for each in verdicts])
+        for record, verdict in self._runs:
+            self._times.learn(record.sessions, record.start_seconds, record.fill_seconds)
+            self._slow_in_a_row = self._slow_in_a_row + 1 if verdict.transient else 0
+
     def _first_guess(self) -> int | None:
         """Where to start: as asked, or by a closed loop on a throwaway worker, or by short runs at an endpoint."""
-        if self._guess:
-            return self._guess
+        setting = self._bench.record.setting
+        if self._guess or "first_guess" in setting:
+            return self._guess or setting["first_guess"]
         from metrobench.guess import guess_sessions, ramp_sessions
 
         folder = self._bench.folder.subfolder("00-guess")
         guess = guess_sessions if self._server.ours else ramp_sessions
         watch = self._bench.watch("first guess")
-        return guess(self._setting, self._server, self._most, self._bench.request.seed, folder, watch)
+        found = guess(self._setting, self._server, self._most, self._bench.request.seed, folder, watch)
+        if not self._bench.stopped:
+            setting["first_guess"] = found
+        return found
 
     def _probe(self, step: Run) -> tuple[ProbeRecord, Verdict]:
         """One run of the search, on disk and in the record."""
         from metrobench.measure.plan import extended
         from metrobench.probe import MAX_SPAN_FACTOR, probe
 
-        index = len(self._runs) + 1
+        index = len(self._bench.record.probes) + 1
         name = f"{index:02d}-n{step.sessions}"
         seed = self._bench.request.seed + index
         folder = self._bench.folder.subfolder(name)

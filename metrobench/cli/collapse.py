@@ -32,15 +32,11 @@ MAX_TRIALS = 1_000
 )
 @click.option("--no-aftermath", is_flag=True, help="Do not try what brings a collapsed server back.")
 @click.option("--unguarded", is_flag=True, help="Leave the model's last position to the engine, which dies of it.")
-@click.option(
-    "--resume",
-    type=click.Path(exists=True, file_okay=False, path_type=Path),
-    metavar="DIR",
-    help="Go on with a batch that was stopped; the other options must be as they were.",
-)
+@options.resume
 @options.model
 @options.budget
 @options.worker
+@options.audio
 @options.seed
 @options.output
 @options.vllm_args
@@ -81,13 +77,13 @@ def collapse(
     }
     if resume is not None:
         bench.resume(resume)
-        bench.record.result = None
     with bench.recorded():
         if not as_json:
             say(collapse_table.heading(bench.record))
         planned = plan_trials(asked_for, trials)
         left = planned[len(bench.record.probes) :]
         if left:
+            setting = bench.with_audio(setting)
             with bench.embedded() as server:
                 _run(bench, setting, server.guarded(not unguarded), left, len(planned), sessions)
         collapse_table.conclude(bench.record, bench.folder.path)

@@ -19,6 +19,7 @@ COMMANDS = {
     "check": "One session end to end: does this endpoint answer, and how fast?",
     "profiles": "The model profiles: rates, KV per session-minute, sessions per GPU.",
     "collapse": "How often identical runs collapse, when, how, and what helps.",
+    "corpus": "Audio corpora: what there is, is it whole, and more of it.",
     "serve": "The embedded worker alone, as a realtime WebSocket endpoint.",
     "doctor": "Can this machine measure? Clock, timer, pacing, cores, GPU, vLLM.",
 }

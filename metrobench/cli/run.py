@@ -23,6 +23,7 @@ from metrobench.cli import options
 @options.objective
 @options.server
 @options.time_limit
+@options.audio
 @options.seed
 @options.output
 @options.vllm_args
@@ -62,6 +63,7 @@ def run(
     with bench.recorded():
         if not as_json:
             say(terminal.heading(bench.record, plan.span, fills=bench.fills))
+        setting = bench.with_audio(setting)
         with bench.server() as server:
             watch = bench.watch(f"{sessions} sessions", plan.seconds)
             found, _ = probe(setting, server, sessions, bench.request.seed, 1, bench.folder.path, watch)

@@ -24,6 +24,7 @@ class Warn(StrEnum):
     PASS_ABOVE_HI = "pass-above-hi"
     NOT_CONVERGED = "not-converged"
     STAND_IN_NOT_ENGINE = "stand-in-not-engine"
+    ONLY_LISTENS = "only-listens"
 
     @property
     def advice(self) -> str:
@@ -59,4 +60,6 @@ _ADVICE = {
     " Run it again on an idle machine, or use --effort full.",
     Warn.STAND_IN_NOT_ENGINE: "A stand-in should be limited by its engine and was not: the number says little about"
     " the engine.",
+    Warn.ONLY_LISTENS: "The stand-in hears speech nearly all the time (no pauses, or noise in them): it listens where"
+    " it would answer, and its load is lighter than that of users who pause.",
 }

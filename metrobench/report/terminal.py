@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from metrobench.corpus.packs import SHIPPED
 from metrobench.policy import KvPolicy
 from metrobench.profiles import Profile
 from metrobench.records import ProbeRecord, Record
@@ -27,7 +28,7 @@ def heading(record: Record, span: float, fills: bool) -> str:
     if setting["endpoint"]:
         state += " if it can fill them" if fills else ""
         server = "restarted for each run" if setting["restart_cmd"] else "one server"
-    parts = (profile["name"], f"budget {seconds(setting['budget'])}", objective, where)
+    parts = (profile["name"], f"budget {seconds(setting['budget'])}", objective, where, *_audio(setting))
     lines += _wrap(" · ".join((*parts, f"{seconds(span)} a run, {state}, {server}")))
     return "\n".join(lines)
 
@@ -41,6 +42,20 @@ def stand_in_line(record: Record) -> list[str]:
         f"stand-in: real vLLM {version} on 1 CPU core with {record.profile['name']}'s budget and token rates."
         " This machine's capacity, not the model's."
     )
+
+
+def _audio(setting: dict[str, Any]) -> list[str]:
+    """What is said where it is not the shipped corpus as it is."""
+    words = [f"audio {setting['audio']}"] if setting.get("audio", SHIPPED) != SHIPPED else []
+    if setting.get("language"):
+        words.append(f"language {setting['language']}")
+    if setting.get("noise"):
+        words.append(f"noise {setting['noise']}")
+    if setting.get("gain_db"):
+        words.append(f"gain {setting['gain_db']:+g} dB")
+    if setting.get("talk", "half") != "half":
+        words.append(f"talk {setting['talk']}")
+    return words
 
 
 def capacity(record: Record) -> str:

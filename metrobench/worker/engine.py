@@ -333,7 +333,7 @@ def _positions(spec: WorkerSpec, block: int) -> int:
 
 
 def _batch_tokens(spec: WorkerSpec, block: int) -> int:
-    """Most tokens of one step. vLLM does not start where the pool could not hold a window and one step of one request."""
+    """Most tokens of one step: vLLM does not start where the pool could not hold a window and one such step."""
     least, pool = max(in_flight(spec, block), spec.max_sessions), pool_tokens(spec)
     if pool is None or spec.policy.kind not in (WINDOW, SINKS):
         return max(BATCH_TOKENS, least)

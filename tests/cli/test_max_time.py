@@ -102,6 +102,15 @@ def test_one_run_that_is_overtaken_by_the_end_says_so(tmp_path: Path, monkeypatc
     assert "stopped at --max-time" in done.stdout
 
 
+def test_a_search_that_ran_out_of_time_can_be_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    runs = VirtualRuns(CAPACITY).install(monkeypatch)
+    search(tmp_path, "--max-time", "55s")
+    [folder] = tmp_path.glob("2*")
+    done, [record] = search(tmp_path, "--resume", str(folder))
+    assert (mscs(record)["stop"], done.exit_code) == ("converged", 0)
+    assert [sessions for sessions, _ in runs.settings] == [95, 105, 105, 95]
+
+
 def test_several_policies_share_the_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     runs = VirtualRuns(CAPACITY).install(monkeypatch)
     began = runs.clock
