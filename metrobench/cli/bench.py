@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Iterator
@@ -106,7 +107,7 @@ class Bench:
             check_room(self.profile, self.policy, request.pool_tokens)
         self._given: Path | None = None
         self.folder: RunFolder
-        self._out = out
+        self.out = out
         self.audio = choose_audio(request.audio, request.language, request.noise, request.gain, request.talk)
         self.record = Record(
             schema=SCHEMA,
@@ -121,6 +122,7 @@ class Bench:
             stand_in=self.stand_in,
         )
         self._begin = time.monotonic()
+        self._end = math.inf
         self._name_config()
 
     def on_blocks(self, policy: str | None) -> KvPolicy:
@@ -173,6 +175,25 @@ class Bench:
                 raise UsageError("--health goes with --restart-cmd")
             return None
         return Restart(request.restart_cmd, request.health or "", request.endpoint)
+
+    @property
+    def name(self) -> str:
+        """The run folder's, after its date."""
+        return f"{self.kind}-{self.profile.name}"
+
+    def limit_time(self, length: float | None) -> None:
+        """From now on measure for at most `length` seconds; None: for as long as it takes."""
+        self._end = math.inf if length is None else time.monotonic() + length
+
+    @property
+    def time_left(self) -> float:
+        """Seconds of --max-time from now; below 0: it is over."""
+        return self._end - time.monotonic()
+
+    @property
+    def stopped(self) -> bool:
+        """A signal came, or the time is over: what is being measured ends."""
+        return self.interrupts.signum is not None or self.time_left <= 0.0
 
     @property
     def fills(self) -> bool:
@@ -250,7 +271,7 @@ class Bench:
                 self.request.protocol,
                 can_fill=True,
                 restart=self.restart,
-                stop=lambda: self.interrupts.signum is not None,
+                stop=lambda: self.stopped,
             )
             return
         with self.embedded() as server:
@@ -285,8 +306,7 @@ class Bench:
     @contextmanager
     def recorded(self) -> Iterator[None]:
         """Run the command's body; whatever happens in it, record and page are complete and readable afterwards."""
-        name = f"{self.kind}-{self.profile.name}"
-        self.folder = RunFolder.create(self._out, name) if self._given is None else reopen(self._given)
+        self.folder = RunFolder.create(self.out, self.name) if self._given is None else reopen(self._given)
         with self.interrupts:
             try:
                 self.folder.write(self.record)
@@ -325,7 +345,7 @@ class Bench:
         self.record.warn(warning)
 
     def watch(self, title: str, length: float | None = None) -> Watch:
-        """Progress of one run of about `length` seconds under `title`, interrupted by this command's signals."""
+        """Progress of one run of about `length` seconds under `title`, ended by this command's signals and time."""
 
         def show(event: LoadEvent, kv: float | None) -> None:
             if event.kind == "alarm":
@@ -333,7 +353,7 @@ class Bench:
             else:
                 self.live.status(f"{title} · {_status(event, kv, length)}")
 
-        return Watch(interrupted=lambda: self.interrupts.signum is not None, show=show)
+        return Watch(interrupted=lambda: self.stopped, show=show)
 
     def exit_code(self, code: int = 0) -> int:
         """The exit code: that of the signal where one came."""

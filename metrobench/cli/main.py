@@ -22,6 +22,7 @@ COMMANDS = {
     "corpus": "Audio corpora: what there is, is it whole, and more of it.",
     "report": "Stored records again: terminal, HTML, Markdown, CSV or JSON.",
     "serve": "The embedded worker alone, as a realtime WebSocket endpoint.",
+    "doctor": "Can this machine measure? Clock, timer, pacing, cores, GPU, vLLM.",
 }
 """Command name to its one-line help; the code is in metrobench/cli/NAME.py."""
 

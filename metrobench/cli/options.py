@@ -80,6 +80,12 @@ server = group(
     worker,
 )
 vllm_args = click.argument("vllm_args", nargs=-1, type=click.UNPROCESSED, metavar="[-- VLLM_ARGUMENTS]")
+time_limit = group(
+    click.option("--max-time", metavar="TIME", help="End after this long at most, with what was found by then."),
+    click.option(
+        "--dry-run", is_flag=True, help="Say what would run and how long it would take; start and write nothing."
+    ),
+)
 audio = group(
     click.option(
         "--audio",

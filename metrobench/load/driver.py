@@ -9,7 +9,6 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-import resource
 import signal
 import socket
 import sys
@@ -28,6 +27,7 @@ from metrobench.errors import MetrobenchError, UnreachableError, UsageError
 from metrobench.load.aftermath import Aftermath
 from metrobench.load.conn import Book, Conn
 from metrobench.load.connect import accept_all, connect_all, greeted
+from metrobench.load.files import allow_files
 from metrobench.load.link import Link
 from metrobench.load.paced import PacedRun
 from metrobench.load.saturate import SaturateRun
@@ -200,16 +200,6 @@ def encode_table(table: ChunkTable, endpoint: Endpoint) -> tuple[list[bytes], in
     pause = len(frames)
     frames += [frames[first + place % count] for place in range(PAUSE)]
     return frames, pause
-
-
-def allow_files(sessions: int) -> None:
-    """Raise this process's limit of open files to what the sessions need. Raises UsageError."""
-    needed = 2 * sessions + 64
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard != resource.RLIM_INFINITY and hard < needed:
-        raise UsageError(f"{sessions} sessions need {needed} open files, and {hard} are allowed", "see ulimit -Hn")
-    if soft != resource.RLIM_INFINITY and soft < needed:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
 
 
 def use_cores(cores: frozenset[int]) -> None:

@@ -87,7 +87,17 @@ def mscs_line(record: Record) -> str:
     result: dict[str, Any] = record.result or {}
     runs = result["mscs"]["runs"]
     count = f"{runs} run" if runs == 1 else f"{runs} runs"
-    return f"{found(record)} · limited by {result['limited_by']['limit']} · {count} in {seconds(record.wall_seconds)}"
+    limit = f"limited by {result['limited_by']['limit']}"
+    return f"{found(record)}{_early(result)} · {limit} · {count} in {seconds(record.wall_seconds)}"
+
+
+def _early(result: dict[str, Any]) -> str:
+    """An interval with both ends that was not narrowed as far as it could be, and what a lower end of 0 hides."""
+    mscs = result["mscs"]
+    if mscs["stop"] != "max-time" or mscs["hi"] is None:
+        return ""
+    once = f", one run passed at {mscs['passed_once']}" if mscs["passed_once"] > mscs["lo"] else ""
+    return f" · {result['stopped']}{once}"
 
 
 def found(record: Record) -> str:
@@ -98,10 +108,12 @@ def found(record: Record) -> str:
         return f"MSCS [{mscs['lo']}, {mscs['hi']}] sessions"
     if mscs["stop"] == "nothing-failed":
         return f"MSCS at least {mscs['lo']} sessions (nothing failed)"
-    once = ""
-    if mscs["failed_once"] is not None:
-        passed = f"one run passed at {mscs['passed_once']}" if mscs["passed_once"] else "no run passed"
-        once = f" ({passed}, one failed at {mscs['failed_once']})"
+    failed = f"one failed at {mscs['failed_once']}" if mscs["failed_once"] is not None else ""
+    if mscs["lo"]:
+        once = f" ({failed})" if failed else ""
+        return f"MSCS at least {mscs['lo']} sessions, no upper end: {result['stopped']}{once}"
+    passed = f"one run passed at {mscs['passed_once']}" if mscs["passed_once"] else "no run passed"
+    once = f" ({', '.join(part for part in (passed, failed) if part)})" if failed or mscs["passed_once"] else ""
     return f"MSCS not found: {result['stopped']}{once}"
 
 

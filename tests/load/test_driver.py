@@ -15,7 +15,8 @@ from metrobench.corpus.mix import Noise
 from metrobench.corpus.stream import SILENCE, ChunkTable, build_table, save_table
 from metrobench.endpoints.realtime import RealtimeEndpoint
 from metrobench.errors import UsageError
-from metrobench.load.driver import PAUSE, allow_files, audio_table, encode_table, lay_out
+from metrobench.load.driver import PAUSE, audio_table, encode_table, lay_out
+from metrobench.load.files import allow_files
 from metrobench.load.spec import LoadSpec
 
 SPEC = LoadSpec(
