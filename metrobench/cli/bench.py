@@ -192,8 +192,10 @@ class Bench:
                 self.live.clear()
                 self.record.wall_seconds = round(time.monotonic() - self._begin, 1)
                 self.folder.write(self.record)
+                self.live.status("writing the page")
                 if complaint := html.write(self.folder, self.record):
                     self.live.line(complaint)
+                self.live.clear()
                 self.folder.close()
 
     def add(self, probe: ProbeRecord, folder: str) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 from metrobench.policy import KvPolicy, kv_sessions, most_in_flight, parse_policy
 from metrobench.profiles import Profile
 from metrobench.records import ProbeRecord, Record
+from metrobench.report import sentence
 from metrobench.report.capacity_table import HEADINGS, cells, rows
 from metrobench.units import percent, rate, seconds
 
@@ -27,9 +28,7 @@ def heading(record: Record, span: float | None, fresh: bool) -> str:
             f"stand-in: real vLLM {version} on 1 CPU core with {profile['name']}'s budget and token rates."
             " This machine's capacity, not the model's."
         )
-    objective = f"at most {rate(setting['q'])} missed"
-    if setting["slo"]:
-        objective = f"p{setting['slo']['quantile'] * 100:g} at most {seconds(setting['slo']['limit'])}"
+    objective = sentence.objective(setting) or f"at most {rate(setting['q'])} missed"
     where = setting["endpoint"] or setting["kv"]
     state = "fresh sessions" if fresh else "sessions full"
     server = "one server" if setting["endpoint"] else "fresh worker each"
