@@ -327,8 +327,10 @@ class Bench:
                 self._table.unlink(missing_ok=True)
                 self.record.wall_seconds = round(time.monotonic() - self._begin, 1)
                 self.folder.write(self.record)
+                self.live.status("writing the page")
                 if complaint := html.write(self.folder, self.record):
                     self.live.line(complaint)
+                self.live.clear()
                 self.folder.close()
 
     def add(self, probe: ProbeRecord, folder: str) -> None:

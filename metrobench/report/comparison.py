@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from metrobench.records import ProbeRecord, Record
+from metrobench.report.sentence import objective
 from metrobench.report.terminal import found
 from metrobench.units import percent, seconds
 
@@ -57,8 +58,10 @@ def _conditions(records: list[Record]) -> dict[str, list[str]]:
         ),
         "budget": each(lambda record: seconds(record.setting["budget"])),
         "miss rate": each(lambda record: percent(record.setting["q"])),
-        "objective": each(lambda record: record.setting["slo"] or "none"),
-        "measured time": each(lambda record: record.setting.get("span") or "shortest"),
+        "objective": each(lambda record: objective(record.setting) or "the miss rate"),
+        "measured time": each(
+            lambda record: seconds(span) if (span := record.setting.get("span")) else "the shortest that may be judged"
+        ),
         "audio": each(lambda record: f"{len(record.setting.get('clips') or ())} clips"),
         "KV pool": each(lambda record: record.setting.get("pool_tokens") or "reference"),
         "processor": each(lambda record: f"{record.environment.cpu} ({record.environment.cores} cores)"),

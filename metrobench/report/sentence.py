@@ -18,12 +18,16 @@ def verdict(record: Record) -> str:
     return _check(probe) if record.kind == "check" else _run(probe)
 
 
+def objective(setting: dict[str, Any]) -> str | None:
+    """The latency objective in words; None: the miss rate is the rule."""
+    slo = setting["slo"]
+    return f"p{slo['quantile'] * 100:g} at most {seconds(slo['limit'])}" if slo else None
+
+
 def beside(record: Record) -> str:
     """What the sentence rests on: the rule, the policy, the length of a run."""
     setting = record.setting
-    rule = f"at most {rate(setting['q'])} of frames later than {seconds(setting['budget'])}"
-    if setting["slo"]:
-        rule = f"p{setting['slo']['quantile'] * 100:g} at most {seconds(setting['slo']['limit'])}"
+    rule = objective(setting) or f"at most {rate(setting['q'])} of frames later than {seconds(setting['budget'])}"
     spans = sorted({probe.span_seconds for probe in record.probes})
     length = f"{seconds(spans[0])} to {seconds(spans[-1])} a run" if len(spans) > 1 else ""
     return " · ".join(

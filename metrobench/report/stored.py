@@ -14,9 +14,12 @@ from metrobench.errors import UsageError
 from metrobench.lock import held
 from metrobench.measure.facts import TELEMETRY_FIELDS, RunFacts
 from metrobench.measure.limits import LimitedBy
+from metrobench.measure.plan import Slo, check_plan
+from metrobench.measure.telemetry import Row
 from metrobench.measure.verdict import Verdict
 from metrobench.policy import parse_policy
 from metrobench.records import ProbeRecord, Record, RunFolder, read_facts, read_record, read_telemetry
+from metrobench.report.rejudge import plan_of
 from metrobench.search.mscs import Mscs
 
 RECORD = "run.json"
@@ -38,26 +41,28 @@ class Stored:
 
     def facts(self, probe: ProbeRecord) -> RunFacts:
         """The facts of one run. Raises UsageError."""
-        from metrobench.report.salvage import read_raw
-
-        place = self.path / probe.folder
-        if (place / "spool").is_dir() and not (place / "facts.json").is_file():
-            return read_raw(place / "spool")[0]
-        return read_facts(place)
+        raw = self._raw(probe)
+        return raw[0] if raw else read_facts(self.path / probe.folder)
 
     def telemetry(self, probe: ProbeRecord) -> dict[str, npt.NDArray[np.float64]]:
         """Its telemetry by TELEMETRY_FIELDS, NaN where a source did not exist. Raises UsageError."""
+        raw = self._raw(probe)
+        if raw:
+            columns: dict[str, Any] = {name: [row.get(name) for row in raw[1]] for name in TELEMETRY_FIELDS}
+        else:
+            columns = dict(read_telemetry(self.path / probe.folder))
+        if missing := sorted(set(TELEMETRY_FIELDS) - set(columns)):
+            raise UsageError(f"the telemetry in {self.path / probe.folder} lacks {', '.join(missing)}")
+        return {name: np.asarray(columns[name], dtype=np.float64) for name in TELEMETRY_FIELDS}
+
+    def _raw(self, probe: ProbeRecord) -> tuple[RunFacts, list[Row]] | None:
+        """What the load process recorded, where it is in no table yet."""
+        place = self.path / probe.folder
+        if (place / "facts.json").is_file() or not (place / "spool").is_dir():
+            return None
         from metrobench.report.salvage import read_raw
 
-        place = self.path / probe.folder
-        if (place / "spool").is_dir() and not (place / "facts.json").is_file():
-            rows = read_raw(place / "spool")[1]
-            columns: dict[str, Any] = {name: [row.get(name) for row in rows] for name in TELEMETRY_FIELDS}
-        else:
-            columns = dict(read_telemetry(place))
-        if missing := sorted(set(TELEMETRY_FIELDS) - set(columns)):
-            raise UsageError(f"the telemetry in {place} lacks {', '.join(missing)}")
-        return {name: np.asarray(columns[name], dtype=np.float64) for name in TELEMETRY_FIELDS}
+        return read_raw(place / "spool")
 
 
 def find(asked: Path) -> list[Path]:
@@ -126,23 +131,62 @@ def _salvage(stored: Stored) -> None:
     folder.close()
 
 
+class _Setting(msgspec.Struct):
+    """What a report reads of a record's setting."""
+
+    budget: float
+    q: float
+    slo: Slo | None
+    kv: str
+    endpoint: str | None
+    protocol: str | None = None
+    weights: str | None = None
+    span: float | None = None
+    pool_tokens: int | None = None
+    effort: str | None = None
+    max_sessions: int | None = None
+    clips: list[str] | None = None
+
+
+class _Timing(msgspec.Struct):
+    unit_ms: float
+
+
+class _Profile(msgspec.Struct):
+    """What it reads of the model's profile."""
+
+    name: str
+    timing: _Timing
+
+
+class _Beside(msgspec.Struct):
+    """What it reads of the result of a run."""
+
+    arithmetic: str | None = None
+
+
+class _Found(_Beside, kw_only=True):
+    """What it reads of the result of a search."""
+
+    mscs: Mscs
+    limited_by: LimitedBy
+    stopped: str
+
+
 def _understand(file: Path, record: Record) -> None:
     """Raises UsageError where the record lacks something that a report reads."""
     try:
+        setting = msgspec.convert(record.setting, _Setting)
+        msgspec.convert(record.profile, _Profile)
+        for policy in setting.kv.split(","):
+            parse_policy(policy)
         for probe in record.probes:
             msgspec.convert(probe.verdict, Verdict)
-        setting = record.setting
-        setting["budget"], setting["q"], setting["slo"], setting["endpoint"]
-        for policy in setting["kv"].split(","):
-            parse_policy(policy)
-        str(record.profile["name"]), float(record.profile["timing"]["unit_ms"])
-        if record.kind == "capacity" and record.result is not None:
-            msgspec.convert(record.result["mscs"], Mscs)
-            msgspec.convert(record.result["limited_by"], LimitedBy)
-            str(record.result["stopped"])
-    except (KeyError, TypeError, ValueError, UsageError, msgspec.ValidationError) as error:
-        words = f"{error} is missing" if isinstance(error, KeyError) else str(error)
+            check_plan(plan_of(record, probe))
+        if record.result is not None:
+            msgspec.convert(record.result, _Found if record.kind == "capacity" else _Beside)
+    except (ArithmeticError, UsageError, msgspec.ValidationError) as error:
         raise UsageError(
-            f"{file} is a record that this version does not understand: {words}",
+            f"{file} is a record that this version does not understand: {error}",
             "it was written by another version of metrobench, or changed by hand",
         ) from error

@@ -9,6 +9,7 @@ from metrobench.corpus.packs import SHIPPED
 from metrobench.policy import KvPolicy
 from metrobench.profiles import Profile
 from metrobench.records import ProbeRecord, Record
+from metrobench.report import sentence
 from metrobench.report.capacity_table import HEADINGS, cells, rows
 from metrobench.report.layout import hang as _hang
 from metrobench.report.layout import wrap as _wrap
@@ -23,9 +24,7 @@ def heading(record: Record, span: float | None, fills: bool) -> str:
     """
     lines = stand_in_line(record)
     profile, setting = record.profile, record.setting
-    objective = f"at most {rate(setting['q'])} missed"
-    if setting["slo"]:
-        objective = f"p{setting['slo']['quantile'] * 100:g} at most {seconds(setting['slo']['limit'])}"
+    objective = sentence.objective(setting) or f"at most {rate(setting['q'])} missed"
     where = setting["endpoint"] or setting["kv"]
     state = "sessions full" if fills else "fresh sessions"
     server = "fresh worker each"

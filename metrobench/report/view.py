@@ -75,6 +75,7 @@ def look(stored: Stored, *, closely: bool, judge: bool) -> View:
             _look_at(view, probe, why, judge)
         except UsageError as error:
             unread.append(error.message)
+    view.closeups.sort(key=lambda run: run.probe.sessions)
     if unread:
         more = f" (and {len(unread) - 1} more)" if len(unread) > 1 else ""
         stored.complaints.append(f"{unread[0]}{more}")

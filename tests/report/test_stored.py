@@ -63,9 +63,9 @@ def _without(*path: str) -> Callable[[dict[str, Any]], None]:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (_without("setting", "kv"), "'kv' is missing"),
-        (_without("setting", "budget"), "'budget' is missing"),
-        (_without("profile", "name"), "'name' is missing"),
+        (_without("setting", "kv"), "`kv`"),
+        (_without("setting", "budget"), "`budget`"),
+        (_without("profile", "name"), "`name`"),
         (_without("probes", "0", "verdict", "client"), "client"),
         (_without("probes", "0", "verdict", "misses", "rate"), "rate"),
         (_without("probes"), None),

@@ -86,7 +86,7 @@ def of_search(figures: Figures, record: Record) -> str:
                 f"Median and 99th percentile of each run.{note}",
                 headings,
                 rows,
-                lambda: plots.latency_by_sessions(runs, limit, band),
+                lambda: plots.latency_by_sessions(runs, limit, "objective" if setting["slo"] else "budget", band),
             ),
         )
     )
@@ -133,10 +133,14 @@ def _misses(figures: Figures, run: Closeup) -> Iterable[str]:
     series, onset = run.misses, run.collapse.onset
     if not len(series.second):
         return ()
-    found = f" {run.collapse.kind.value} began between {seconds(onset[0])} and {seconds(onset[1])}." if onset else ""
+    found = (
+        f" {run.collapse.kind.value.capitalize()} began between {seconds(onset[0])} and {seconds(onset[1])}."
+        if onset
+        else ""
+    )
     return figures.draw(
         "Missed frames over time",
-        f"All sessions, second by second, the start that is not judged included.{found.capitalize()}",
+        f"All sessions, second by second, the start that is not judged included.{found}",
         ("second", "due", "missed"),
         _miss_rows(series, extremes(series.second, series.share, COLUMNS)),
         lambda: plots.misses_by_second(series, run.plan, onset),

@@ -48,7 +48,7 @@ def compared(views: list[View]) -> str:
     rows = comparison.rows(records)
     headings = ("record", *comparison.NUMBERED[1:])
     unlike = comparison.unlike(records)
-    labelled = [(f"{place}: {record.kind} {record.setting['kv']}", record) for place, record in enumerate(records, 1)]
+    labelled = [(f"record {place}", record) for place, record in enumerate(records, 1)]
     main = "".join(
         (
             elements.section(

@@ -25,6 +25,9 @@ LEGEND_LINE = 0.08
 WIDE_RANGE = 30.0
 """Largest over median latency from which the axis is logarithmic."""
 MARKERS = {"passed": "o", "failed": "X", "void": "o", "unresolved": "D", "interrupted": "s"}
+CLOCK_STEPS = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400)
+"""Seconds between two ticks of a time axis."""
+CLOCK_TICKS = 8
 SERIES = ("one", "two", "three", "four")
 """Colours of several series of one plot."""
 
@@ -103,12 +106,12 @@ def missed_by_sessions(points: Sequence[Point], q: float, band: tuple[int, int] 
     return canvas
 
 
-def latency_by_sessions(points: Sequence[Point], limit: float, band: tuple[int, int] | None) -> Canvas:
+def latency_by_sessions(points: Sequence[Point], limit: float, rule: str, band: tuple[int, int] | None) -> Canvas:
     """p50 and p99 against N: two marks a run."""
     canvas = Canvas()
     axes = canvas.axes[0]
     _band(axes, band)
-    axes.axhline(limit, color=COLOURS["limit"], linestyle="--", label=f"budget {seconds(limit)}")
+    axes.axhline(limit, color=COLOURS["limit"], linestyle="--", label=f"{rule} {seconds(limit)}")
     for name, colour, marker in (("p50", "low", "o"), ("p99", "high", "^")):
         seen = [(x, getattr(point, name)) for x, point in _spread(points) if getattr(point, name) is not None]
         if seen:
@@ -126,7 +129,12 @@ def latency_by_age(series: AgeSeries, plan: Plan) -> Canvas:
     canvas = Canvas()
     axes = canvas.axes[0]
     axes.axvspan(0.0, plan.cut_frames * plan.unit, color=COLOURS["faint"], alpha=0.15, linewidth=0, label="not judged")
-    axes.axhline(plan.limit, color=COLOURS["limit"], linestyle="--", label=f"budget {seconds(plan.limit)}")
+    axes.axhline(
+        plan.limit,
+        color=COLOURS["limit"],
+        linestyle="--",
+        label=f"{'objective' if plan.slo else 'budget'} {seconds(plan.limit)}",
+    )
     few = "." if len(series.age) < 40 else ""
     for values, colour, name in ((series.p50, "low", "p50"), (series.p99, "high", "p99")):
         axes.plot(*thin(series.age, values), marker=few, color=COLOURS[colour], label=name)
@@ -162,6 +170,8 @@ def misses_by_second(series: MissSeries, plan: Plan, onset: tuple[float, float] 
 
 def send_lag(bars: LagBars, limit: float, p99: float | None) -> Canvas:
     """How late the client sent its chunks."""
+    from matplotlib.ticker import NullFormatter
+
     canvas = Canvas()
     axes = canvas.axes[0]
     floor = 0.5 * float(bars.upper[0])
@@ -173,8 +183,11 @@ def send_lag(bars: LagBars, limit: float, p99: float | None) -> Canvas:
     axes.set_xscale("log")
     axes.set_yscale("log")
     axes.set_xlim(floor, max(3.0 * limit, float(bars.upper[-1])))
+    axes.set_ylim(min(0.05, 0.5 * float(share[share > 0.0].min())), 1.5)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_minor_formatter(NullFormatter())
     axes.xaxis.set_major_formatter(_shown(seconds))
-    axes.yaxis.set_major_formatter(_shown(lambda value: f"{value * 100:g} %"))
+    axes.yaxis.set_major_formatter(_shown(rate))
     axes.set_xlabel("a chunk was sent so late")
     axes.set_ylabel("share of chunks")
     return canvas
@@ -285,16 +298,19 @@ def _time_axis(axes: Any) -> None:
 
 
 def _clock(axes: Any, label: str) -> None:
-    from matplotlib.ticker import MaxNLocator
+    """Whole seconds, minutes or hours, at most CLOCK_TICKS steps."""
+    from matplotlib.ticker import MultipleLocator
 
-    steps = [1, 1.5, 2, 3, 5, 6, 10]
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=8, steps=steps))
-    axes.xaxis.set_major_formatter(_shown(_time))
+    low, high = axes.get_xlim()
+    step = next((step for step in CLOCK_STEPS if high - low <= CLOCK_TICKS * step), CLOCK_STEPS[-1])
+    unit, name = next(pair for pair in ((3600, "h"), (60, "min"), (1, "s")) if step % pair[0] == 0)
+    axes.xaxis.set_major_locator(MultipleLocator(max(step, (high - low) / 50)))
+    axes.xaxis.set_major_formatter(_shown(lambda value: f"{value / unit:g} {name}" if value else "0"))
     axes.set_xlabel(label)
 
 
 def _time(value: float) -> str:
-    return "0" if value == 0 else seconds(value)
+    return "0" if value == 0 else f"{value:g} s" if value >= 10 else seconds(value)
 
 
 def _no_ticks() -> Any:

@@ -167,12 +167,11 @@ def setting(record: Record) -> str:
 
 def _asked(record: Record) -> list[tuple[str, str]]:
     setting: dict[str, Any] = record.setting
-    slo = setting["slo"]
     rule = f"at most {rate(setting['q'])} of frames later than the budget"
     known = {
         "model": record.profile["name"] + (" (a stand-in ran)" if record.stand_in else ""),
         "frame budget": seconds(setting["budget"]),
-        "objective": f"p{slo['quantile'] * 100:g} at most {seconds(slo['limit'])}" if slo else rule,
+        "objective": sentence.objective(setting) or rule,
         "KV policy": setting["kv"],
         "endpoint": setting["endpoint"] or "the embedded worker",
         "protocol": setting.get("protocol"),

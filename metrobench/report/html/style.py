@@ -46,7 +46,7 @@ table.data th.text:first-child { min-width: 7rem; }
 .ok { color: var(--good); } .doubtful { color: var(--doubt); } .bad { color: var(--bad); }
 .state { font-weight: 600; white-space: nowrap; }
 .plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 27rem), 1fr)); gap: 1.2rem; }
-figure { margin: 0; padding: .7rem; background: var(--panel); border-radius: 6px; min-width: 0; }
+figure { margin: 0; padding: .7rem; background: var(--panel); border-radius: 6px; min-width: 0; max-width: 35rem; }
 figure h4 { margin: 0 0 .3rem; font-size: 1rem; }
 figcaption { margin-top: .3rem; }
 svg.plot { display: block; width: 100%; height: auto; }
@@ -59,7 +59,7 @@ ul { padding-left: 1.2rem; } li { margin: .3rem 0; }
 footer { margin-top: 2.5rem; padding-bottom: 2rem; border-top: 1px solid var(--line); padding-top: .8rem; }
 @media (max-width: 40rem) {
   table { font-size: .85rem; } th, td { padding: .3rem .4rem; } table.pairs th { width: 8rem; }
-  table.data th.text:first-child { min-width: 5rem; } table.data td.text:last-child { min-width: 0; }
+  table.data th.text:first-child { min-width: 5rem; } table.data td.text:last-child { min-width: 6rem; }
   figure { padding: .5rem .3rem; } figure h4, figcaption, figure details { padding: 0 .3rem; }
 }
 @media print {
