@@ -274,6 +274,11 @@ def read_record(path: Path) -> Record:
         raise UsageError(f"{file} is not a metrobench record: {error}") from error
 
 
+def plain(value: Any) -> Any:
+    """A result as it is read back from run.json: dicts, lists, numbers, words."""
+    return msgspec.json.decode(msgspec.json.encode(value))
+
+
 def now() -> str:
     """The time of day for records, UTC."""
     return datetime.now(UTC).isoformat(timespec="seconds")

@@ -94,6 +94,11 @@ def seconds(value: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min" if minutes % 60 else f"{minutes // 60} h"
 
 
+def rate(fraction: float) -> str:
+    """A rate as it was typed: `1 %`, `0.5 %`."""
+    return f"{fraction * 100:.6g} %"
+
+
 def percent(fraction: float, digits: int = 1) -> str:
     """A fraction for people: `0.3 %`."""
     return f"{fraction * 100:.{digits}f} %"

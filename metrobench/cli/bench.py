@@ -327,7 +327,8 @@ class Bench:
                 self._table.unlink(missing_ok=True)
                 self.record.wall_seconds = round(time.monotonic() - self._begin, 1)
                 self.folder.write(self.record)
-                html.write(self.folder, self.record)
+                if complaint := html.write(self.folder, self.record):
+                    self.live.line(complaint)
                 self.folder.close()
 
     def add(self, probe: ProbeRecord, folder: str) -> None:

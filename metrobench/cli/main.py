@@ -20,6 +20,7 @@ COMMANDS = {
     "profiles": "The model profiles: rates, KV per session-minute, sessions per GPU.",
     "collapse": "How often identical runs collapse, when, how, and what helps.",
     "corpus": "Audio corpora: what there is, is it whole, and more of it.",
+    "report": "Stored records again: terminal, HTML, Markdown, CSV or JSON.",
     "serve": "The embedded worker alone, as a realtime WebSocket endpoint.",
     "doctor": "Can this machine measure? Clock, timer, pacing, cores, GPU, vLLM.",
 }

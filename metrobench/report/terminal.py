@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from metrobench.corpus.packs import SHIPPED
@@ -12,14 +13,17 @@ from metrobench.report.capacity_table import HEADINGS, cells, rows
 from metrobench.report.layout import hang as _hang
 from metrobench.report.layout import wrap as _wrap
 from metrobench.sizing import sessions
-from metrobench.units import memory, percent, seconds
+from metrobench.units import memory, percent, rate, seconds
 
 
-def heading(record: Record, span: float, fills: bool) -> str:
-    """What is being measured, in two or three lines; a stand-in says so first. `fills`: sessions are to start full."""
+def heading(record: Record, span: float | None, fills: bool) -> str:
+    """What is being measured, `span` seconds a run, in two or three lines; a stand-in says so first.
+
+    `fills`: sessions are to start full.
+    """
     lines = stand_in_line(record)
     profile, setting = record.profile, record.setting
-    objective = f"at most {percent(setting['q'], 0 if setting['q'] * 100 % 1 == 0 else 1)} missed"
+    objective = f"at most {rate(setting['q'])} missed"
     if setting["slo"]:
         objective = f"p{setting['slo']['quantile'] * 100:g} at most {seconds(setting['slo']['limit'])}"
     where = setting["endpoint"] or setting["kv"]
@@ -27,9 +31,10 @@ def heading(record: Record, span: float, fills: bool) -> str:
     server = "fresh worker each"
     if setting["endpoint"]:
         state += " if it can fill them" if fills else ""
-        server = "restarted for each run" if setting["restart_cmd"] else "one server"
+        server = "restarted for each run" if setting.get("restart_cmd") else "one server"
+    length = "" if span is None else f"{seconds(span)} a run, "
     parts = (profile["name"], f"budget {seconds(setting['budget'])}", objective, where, *_audio(setting))
-    lines += _wrap(" · ".join((*parts, f"{seconds(span)} a run, {state}, {server}")))
+    lines += _wrap(" · ".join((*parts, f"{length}{state}, {server}")))
     return "\n".join(lines)
 
 
@@ -224,6 +229,11 @@ def _drift(drift: dict[str, Any]) -> str:
     if slope is None:
         return "too short to tell"
     return f"{slope['value'] * 60e3:+.1f} ms/min ({slope['lower'] * 60e3:+.1f} to {slope['upper'] * 60e3:+.1f})"
+
+
+def wrapped(texts: Iterable[str]) -> list[str]:
+    """Each text on lines of its own, indented after the first."""
+    return [line for text in texts for line in _wrap(text, indent="      ", first="")]
 
 
 def _maybe(value: Any, show: Any) -> str:
