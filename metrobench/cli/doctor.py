@@ -20,7 +20,7 @@ from metrobench.cli import options
     metavar="N",
     help="Most sessions that the pacing test offers.",
 )
-@click.option("--quick", is_flag=True, help="Leave the pacing test out: 6 s instead of about 25 s.")
+@click.option("--quick", is_flag=True, help="Leave the pacing test out: 8 s instead of about 25 s.")
 @click.option(
     "--out",
     type=click.Path(file_okay=False, path_type=Path),

@@ -29,7 +29,7 @@ def check_disk(out: Path) -> list[Check]:
     except OSError as error:
         advice = "choose another folder with --out"
         return [Check("disk", Status.FAIL, f"cannot write to {folder}: {error.strerror or error}", advice)]
-    return [judge_disk(str(folder), shutil.disk_usage(folder).free, took)]
+    return [judge_disk(_shown(folder), shutil.disk_usage(folder).free, took)]
 
 
 def judge_disk(folder: str, free: int, write: float) -> Check:
@@ -41,6 +41,14 @@ def judge_disk(folder: str, free: int, write: float) -> Check:
         (write > SLOW, Status.WARN, "a slow disk holds up the end of every run: choose a local folder with --out"),
     ]
     return first_of("disk", rules, words, free=free, write=write)
+
+
+def _shown(folder: Path) -> str:
+    """As short as it can be said from here."""
+    here = Path.cwd()
+    if folder == here:
+        return "the current folder"
+    return str(folder.relative_to(here) if folder.is_relative_to(here) else folder)
 
 
 def existing(folder: Path) -> Path:

@@ -65,7 +65,7 @@ def judge_speeds(costs: Mapping[int, Sequence[float]], engine: int) -> Check:
     parts = [f"core {core} takes {times[core]:.1f} times as long as the fastest" for core in slow]
     parts += [f"core {core} varies by a factor of {spread[core]:.1f}" for core in varying]
     steady = f"{len(known)} steady, {(max(times.values()) - 1) * 100:.0f} % apart" if len(known) > 1 else "steady"
-    whose = "the engine's own: " if engine in [*slow, *varying] else ""
-    advice = f"{whose}other guests of this hardware? Runs that fail on a slow core are void; measure at a calmer time"
+    whose = f"core {engine} is the engine's; " if engine in [*slow, *varying] else ""
+    advice = f"{whose}other guests of this hardware? Runs that fail on a slow core are void: measure at a calmer time"
     rules = [(bool(parts), Status.WARN, advice)]
     return first_of("core speed", rules, "; ".join(parts) or steady, medians=medians, spread=spread)

@@ -55,6 +55,8 @@ def _capacity(record: Record) -> str:
         return f"No number of sessions was confirmed to hold; {mscs['hi']} do not{because}."
     if mscs["stop"] == "nothing-failed":
         return f"At least {mscs['lo']} concurrent sessions hold: nothing failed."
+    if mscs["lo"]:
+        return f"At least {mscs['lo']} concurrent sessions hold; how many do not is open: {record.result['stopped']}."
     once = ""
     if mscs["failed_once"] is not None:
         passed = f"{mscs['passed_once']} sessions passed once, " if mscs["passed_once"] else ""

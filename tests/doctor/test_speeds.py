@@ -24,7 +24,7 @@ def test_a_slow_core_is_named():
 
 
 def test_a_slow_core_of_the_engine_is_said_to_be_its():
-    assert judge_speeds({0: SLOW, 1: FAST}, 0).advice.startswith("the engine's own")
+    assert judge_speeds({0: SLOW, 1: FAST}, 0).advice.startswith("core 0 is the engine's")
 
 
 def test_a_core_that_changes_its_speed_is_named():

@@ -31,6 +31,7 @@ def ran(tmp_path: Path) -> Record:
         ({"lo": 0}, "No number of sessions was confirmed to hold; 44 do not"),
         ({"lo": 0, "hi": None, "stop": "void-twice"}, "So far: 36 sessions passed once, 44 failed once."),
         ({"lo": 0, "hi": None, "passed_once": 0, "failed_once": None}, "No capacity was found: both ends confirmed."),
+        ({"lo": 90, "hi": None}, "At least 90 concurrent sessions hold; how many do not is open: both ends confirmed."),
     ],
 )
 def test_a_search(searched: Record, mscs: dict[str, Any], words: str) -> None:
