@@ -43,7 +43,7 @@ class Window:
         return (key <= query) & ((key < self.sinks) | (key >= self.start(query)))
 
     def within(self, length: int, block: int) -> Window:
-        """The smallest window with the same mask for positions below `length`: what it would cover beyond costs rows."""
+        """The smallest window with the same mask for positions below `length`: what lies beyond costs rows."""
         longest = cdiv(length, block) * block
         window, sinks, align = (min(tokens, longest) for tokens in (self.window, self.sinks, self.align))
         return Window(window, sinks, align, self.exact)
