@@ -147,7 +147,7 @@ class RunFolder:
         try:
             parent.mkdir(parents=True, exist_ok=True)
             path = _fresh(parent, f"{stamp}-{re.sub(r'[^A-Za-z0-9._-]+', '-', name)}")
-            folder = cls(path, take(path))
+            folder = cls(path, take(path, wait=True))
             with folder._reserve.open("wb") as file:
                 os.posix_fallocate(file.fileno(), 0, RESERVE_BYTES)
         except OSError as error:

@@ -101,10 +101,10 @@ def _around(
 def _void(probes: list[ProbeRecord]) -> Check:
     void = [probe for probe in probes if probe.outcome == "void"]
     if not void:
-        return Check("void runs", f"none of {len(probes)}", "repeated", OK)
+        return Check("void runs", f"none of {len(probes)}", "none; they are repeated", OK)
     reasons = sorted({SHORT.get(code, code) for probe in void for code in probe.verdict["reasons"]})
     state = BAD if len(void) == len(probes) else DOUBTFUL
-    return Check("void runs", f"{len(void)} of {len(probes)} ({', '.join(reasons)})", "repeated", state)
+    return Check("void runs", f"{len(void)} of {len(probes)} ({', '.join(reasons)})", "none; they are repeated", state)
 
 
 def _largest(values: Iterable[Any]) -> float | None:

@@ -112,7 +112,7 @@ def test_no_two_elements_share_an_identifier_and_no_reference_leads_nowhere(text
 
 def test_colours_are_those_of_the_page_in_dark_and_light(text: str) -> None:
     used = set(re.findall(r"var\(--(\w+)\)", text))
-    light, dark = text.split("@media (prefers-color-scheme: dark)")[:2]
+    light, dark = text.split("@media screen and (prefers-color-scheme: dark)")[:2]
     for name in used:
         assert f"--{name}:" in light
         assert f"--{name}:" in dark.split("}\n}")[0] or name in ("line",)

@@ -90,7 +90,7 @@ def details(summary: str, body: str) -> str:
 def figure(title: str, drawing: str, caption: str, rows: str) -> str:
     """A plot, what it shows, and the rows behind it."""
     return (
-        f"<figure><h4>{escape(title)}</h4>{drawing}<figcaption>{escape(caption)}</figcaption>"
+        f"<figure><h3>{escape(title)}</h3>{drawing}<figcaption>{escape(caption)}</figcaption>"
         f"{details('The numbers behind it', rows)}</figure>"
     )
 

@@ -10,6 +10,7 @@ from metrobench.measure.frames import Floats, Ints
 from metrobench.measure.series import AgeSeries, LoadSeries, MissSeries, extremes
 from metrobench.records import Record
 from metrobench.report.html import elements, plots
+from metrobench.report.html.canvas import Canvas, context
 from metrobench.report.points import Point, points
 from metrobench.report.trust import NAMES
 from metrobench.report.view import Closeup
@@ -41,14 +42,14 @@ class Figures:
         caption: str,
         headings: Sequence[str],
         rows: list[tuple[str, ...]],
-        make: Callable[[], plots.Canvas],
+        make: Callable[[], Canvas],
     ) -> Iterable[str]:
         """One figure, or none where it cannot be drawn: a page without a plot is better than no page."""
         if self.complaint:
             return
         self.drawn += 1
         try:
-            with plots.context():
+            with context():
                 drawing = make().svg(f"f{self.drawn}", title, caption)
         except ImportError:
             self.complaint = NO_PLOTS

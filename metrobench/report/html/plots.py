@@ -1,10 +1,8 @@
-"""Drawing, with matplotlib, which is imported here and nowhere else: arrays in, an SVG element out."""
+"""The plots: series in, a figure out."""
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Callable, Sequence
-from io import StringIO
 from typing import Any
 
 import numpy as np
@@ -12,87 +10,17 @@ import numpy as np
 from metrobench.measure.frames import Floats
 from metrobench.measure.plan import Plan
 from metrobench.measure.series import AgeSeries, LagBars, LoadSeries, MissSeries, thin
-from metrobench.report.html.svg import COLOURS, inline
+from metrobench.report.html.canvas import Canvas, clock_axis, sessions_axis, share_axis, shown, time_axis
+from metrobench.report.html.svg import COLOURS
 from metrobench.report.points import Point
 from metrobench.report.trust import NAMES
 from metrobench.units import percent, rate, seconds
 
-SIZE = (5.6, 3.1)
-"""Inches at 72 points each."""
-LEGEND_COLUMNS = 4
-LEGEND_LINE = 0.08
-"""Height of a line of the legend, as a share of the figure."""
 WIDE_RANGE = 30.0
 """Largest over median latency from which the axis is logarithmic."""
 MARKERS = {"passed": "o", "failed": "X", "void": "o", "unresolved": "D", "interrupted": "s"}
-CLOCK_STEPS = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1200, 1800, 3600, 7200, 14_400, 21_600, 43_200, 86_400)
-"""Seconds between two ticks of a time axis."""
-CLOCK_TICKS = 8
 SERIES = ("one", "two", "three", "four")
 """Colours of several series of one plot."""
-
-
-class Canvas:
-    """One figure under way."""
-
-    def __init__(self, panels: int = 1) -> None:
-        from matplotlib.figure import Figure
-
-        self.figure: Any = Figure(figsize=SIZE)
-        self.axes: list[Any] = list(np.atleast_1d(self.figure.subplots(panels, 1, sharex=True)))
-        for axes in self.axes:
-            axes.spines[["top", "right"]].set_visible(False)
-            axes.grid(axis="y", color=COLOURS["faint"], alpha=0.25, linewidth=0.6)
-            axes.set_axisbelow(True)
-
-    def svg(self, key: str, title: str, summary: str) -> str:
-        """The element, and the end of the figure."""
-        handles, labels = self.axes[0].get_legend_handles_labels()
-        top = 1.0 - LEGEND_LINE * -(-len(labels) // LEGEND_COLUMNS) if labels else 0.96
-        # margins that fit every label there is: to find them anew takes as long as to draw
-        self.figure.subplots_adjust(left=0.155, right=0.985, bottom=0.165, top=top - 0.02, hspace=0.12)
-        if labels:
-            self.figure.legend(
-                handles,
-                labels,
-                loc="lower left",
-                bbox_to_anchor=(0.01, top - 0.02),
-                ncols=LEGEND_COLUMNS,
-                fontsize=10,
-                frameon=False,
-                handlelength=1.6,
-                columnspacing=1.2,
-                borderaxespad=0.0,
-                labelcolor=COLOURS["ink"],
-            )
-        text = StringIO()
-        self.figure.savefig(text, format="svg", transparent=True)
-        return inline(text.getvalue(), key, title, summary)
-
-
-def context() -> Any:
-    """Settings that every drawing needs, as a context manager. Raises ImportError without matplotlib."""
-    # the first import ever looks for fonts and says so
-    logging.getLogger("matplotlib").setLevel(logging.ERROR)
-    import matplotlib
-
-    ink = COLOURS["ink"]
-    return matplotlib.rc_context(
-        {
-            "svg.fonttype": "none",
-            "svg.hashsalt": "metrobench",
-            "font.family": "DejaVu Sans",
-            "font.size": 10.5,
-            "text.color": ink,
-            "axes.edgecolor": COLOURS["faint"],
-            "axes.labelcolor": ink,
-            "xtick.color": ink,
-            "ytick.color": ink,
-            "axes.facecolor": "none",
-            "lines.linewidth": 1.5,
-            "path.simplify": False,
-        }
-    )
 
 
 def missed_by_sessions(points: Sequence[Point], q: float, band: tuple[int, int] | None) -> Canvas:
@@ -100,9 +28,9 @@ def missed_by_sessions(points: Sequence[Point], q: float, band: tuple[int, int] 
     canvas = Canvas()
     axes = canvas.axes[0]
     _band(axes, band)
-    _share_axis(axes, q)
+    share_axis(axes, q)
     _marks(axes, points, lambda point: point.missed)
-    _sessions_axis(axes, points)
+    sessions_axis(axes, [point.sessions for point in points])
     return canvas
 
 
@@ -118,8 +46,8 @@ def latency_by_sessions(points: Sequence[Point], limit: float, rule: str, band: 
             x, y = zip(*seen, strict=True)
             axes.plot(x, y, marker, color=COLOURS[colour], markersize=6, markerfacecolor="none", label=name)
     axes.set_yscale("log")
-    _time_axis(axes)
-    _sessions_axis(axes, points)
+    time_axis(axes)
+    sessions_axis(axes, [point.sessions for point in points])
     axes.set_ylabel("latency")
     return canvas
 
@@ -143,8 +71,8 @@ def latency_by_age(series: AgeSeries, plan: Plan) -> Canvas:
         axes.set_yscale("log")
     else:
         axes.set_ylim(0.0, 1.1 * top)
-    _time_axis(axes)
-    _clock(axes, "age of the session")
+    time_axis(axes)
+    clock_axis(axes, "age of the session")
     axes.set_ylabel("latency")
     return canvas
 
@@ -162,8 +90,8 @@ def misses_by_second(series: MissSeries, plan: Plan, onset: tuple[float, float] 
         axes.axvspan(*onset, color=COLOURS["ink"], alpha=0.35, linewidth=0.8, label="onset of the collapse")
     top = float(series.share.max(initial=0.0))
     axes.set_ylim(0.0, min(1.05, max(1.2 * top, 3.0 * plan.tail_share)))
-    axes.yaxis.set_major_formatter(_shown(lambda value: percent(value, 0 if top > 0.08 else 1)))
-    _clock(axes, "time since the start")
+    axes.yaxis.set_major_formatter(shown(lambda value: percent(value, 0 if top > 0.08 else 1)))
+    clock_axis(axes, "time since the start")
     axes.set_ylabel("frames missed")
     return canvas
 
@@ -186,8 +114,8 @@ def send_lag(bars: LagBars, limit: float, p99: float | None) -> Canvas:
     axes.set_ylim(min(0.05, 0.5 * float(share[share > 0.0].min())), 1.5)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_minor_formatter(NullFormatter())
-    axes.xaxis.set_major_formatter(_shown(seconds))
-    axes.yaxis.set_major_formatter(_shown(rate))
+    axes.xaxis.set_major_formatter(shown(seconds))
+    axes.yaxis.set_major_formatter(shown(rate))
     axes.set_xlabel("a chunk was sent so late")
     axes.set_ylabel("share of chunks")
     return canvas
@@ -197,12 +125,12 @@ def cpu_over_time(series: LoadSeries) -> Canvas:
     """CPU of each process, in cores."""
     canvas = Canvas()
     axes = canvas.axes[0]
-    shown = [name for name in ("engine", "front", "client", "others") if np.isfinite(series.cpu[name]).any()]
-    for name, colour, style in zip(shown, SERIES, ("-", "--", "-.", ":"), strict=False):
+    seen = [name for name in ("engine", "front", "client", "others") if np.isfinite(series.cpu[name]).any()]
+    for name, colour, style in zip(seen, SERIES, ("-", "--", "-.", ":"), strict=False):
         axes.plot(*thin(series.t, series.cpu[name]), style, color=COLOURS[colour], label=NAMES[name])
     axes.set_ylim(0.0, None)
-    axes.yaxis.set_major_formatter(_shown(lambda value: percent(value, 0)))
-    _clock(axes, "time since the start")
+    axes.yaxis.set_major_formatter(shown(lambda value: percent(value, 0)))
+    clock_axis(axes, "time since the start")
     axes.set_ylabel("of one core")
     return canvas
 
@@ -213,12 +141,12 @@ def kv_over_time(series: LoadSeries) -> Canvas:
     upper, lower = canvas.axes
     upper.plot(*thin(series.t, series.kv), color=COLOURS["three"])
     upper.set_ylim(0.0, max(0.1, min(1.05, 1.3 * float(np.nanmax(series.kv)))))
-    upper.yaxis.set_major_formatter(_shown(lambda value: percent(value, 0)))
+    upper.yaxis.set_major_formatter(shown(lambda value: percent(value, 0)))
     upper.set_ylabel("KV in use")
     lower.plot(*thin(series.t, series.waiting), color=COLOURS["four"])
     lower.set_ylim(0.0, None)
     lower.set_ylabel("waiting")
-    _clock(lower, "time since the start")
+    clock_axis(lower, "time since the start")
     return canvas
 
 
@@ -226,14 +154,14 @@ def records_by_sessions(groups: Sequence[tuple[str, Sequence[Point]]], q: float)
     """Share missed against N for several records: one mark a run, one kind of mark a record."""
     canvas = Canvas()
     axes = canvas.axes[0]
-    _share_axis(axes, q)
+    share_axis(axes, q)
     for place, (name, points) in enumerate(groups):
         seen = [(point.sessions, point.missed) for point in points if point.missed is not None]
         if seen:
             x, y = zip(*seen, strict=True)
             colour, marker = COLOURS[SERIES[place % 4]], "o^sDvP*X"[place % 8]
             axes.plot(x, y, marker, color=colour, markersize=6, markerfacecolor="none", label=name)
-    _sessions_axis(axes, [point for _, points in groups for point in points])
+    sessions_axis(axes, [point.sessions for _, points in groups for point in points])
     return canvas
 
 
@@ -265,64 +193,6 @@ def _band(axes: Any, band: tuple[int, int] | None) -> None:
     if band is not None:
         words = f"MSCS [{band[0]}, {band[1]}]"
         axes.axvspan(*band, color=COLOURS["faint"], alpha=0.2, linewidth=0, label=words)
-
-
-def _share_axis(axes: Any, q: float) -> None:
-    """Linear up to q, logarithmic above: neither a few misses nor a collapse is out of sight."""
-    axes.set_yscale("symlog", linthresh=q, linscale=0.6)
-    axes.axhline(q, color=COLOURS["limit"], linestyle="--", label=f"{rate(q)} allowed")
-    axes.set_ylim(-0.25 * q, 1.6)
-    axes.set_yticks([0.0, *(tick for tick in (q, 10 * q, 1.0) if tick <= 1.0)])
-    axes.yaxis.set_minor_locator(_no_ticks())
-    axes.yaxis.set_major_formatter(_shown(rate))
-    axes.set_ylabel("frames missed")
-
-
-def _sessions_axis(axes: Any, points: Sequence[Point]) -> None:
-    from matplotlib.ticker import MaxNLocator
-
-    numbers = [point.sessions for point in points] or [1]
-    room = 0.06 * max(1, max(numbers) - min(numbers)) + 0.5
-    axes.set_xlim(min(numbers) - room, max(numbers) + room)
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=8, integer=True))
-    axes.set_xlabel("concurrent sessions")
-
-
-def _time_axis(axes: Any) -> None:
-    from matplotlib.ticker import LogLocator, NullFormatter
-
-    if axes.get_yscale() == "log":
-        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0), numticks=12))
-        axes.yaxis.set_minor_formatter(NullFormatter())
-    axes.yaxis.set_major_formatter(_shown(_time))
-
-
-def _clock(axes: Any, label: str) -> None:
-    """Whole seconds, minutes or hours, at most CLOCK_TICKS steps."""
-    from matplotlib.ticker import MultipleLocator
-
-    low, high = axes.get_xlim()
-    step = next((step for step in CLOCK_STEPS if high - low <= CLOCK_TICKS * step), CLOCK_STEPS[-1])
-    unit, name = next(pair for pair in ((3600, "h"), (60, "min"), (1, "s")) if step % pair[0] == 0)
-    axes.xaxis.set_major_locator(MultipleLocator(max(step, (high - low) / 50)))
-    axes.xaxis.set_major_formatter(_shown(lambda value: f"{value / unit:g} {name}" if value else "0"))
-    axes.set_xlabel(label)
-
-
-def _time(value: float) -> str:
-    return "0" if value == 0 else f"{value:g} s" if value >= 10 else seconds(value)
-
-
-def _no_ticks() -> Any:
-    from matplotlib.ticker import NullLocator
-
-    return NullLocator()
-
-
-def _shown(words: Callable[[float], str]) -> Any:
-    from matplotlib.ticker import FuncFormatter
-
-    return FuncFormatter(lambda value, _: words(float(value)))
 
 
 def finite(values: Floats) -> bool:

@@ -12,7 +12,7 @@ STYLE = """
   --low: #1d5fbf; --high: #a23b00; --limit: #b3001b; --good: #146c2e; --bad: #b3001b; --void: #6b6f76;
   --one: #1d5fbf; --two: #a23b00; --three: #14705f; --four: #7a3aa6; --doubt: #8a4b00;
 }
-@media (prefers-color-scheme: dark) {
+@media screen and (prefers-color-scheme: dark) {
   :root {
     --paper: #14171a; --ink: #e6e9ec; --faint: #a3adb8; --line: #363d45; --panel: #1d2226;
     --low: #7db3ff; --high: #ffb27d; --limit: #ff8a8a; --good: #7fd99a; --bad: #ff8a8a; --void: #a3adb8;
@@ -47,7 +47,7 @@ table.data th.text:first-child { min-width: 7rem; }
 .state { font-weight: 600; white-space: nowrap; }
 .plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 27rem), 1fr)); gap: 1.2rem; }
 figure { margin: 0; padding: .7rem; background: var(--panel); border-radius: 6px; min-width: 0; max-width: 35rem; }
-figure h4 { margin: 0 0 .3rem; font-size: 1rem; }
+figure h3 { margin: 0 0 .3rem; font-size: 1rem; }
 figcaption { margin-top: .3rem; }
 svg.plot { display: block; width: 100%; height: auto; }
 svg.plot * { stroke-linejoin: round; stroke-linecap: butt; }
@@ -60,11 +60,11 @@ footer { margin-top: 2.5rem; padding-bottom: 2rem; border-top: 1px solid var(--l
 @media (max-width: 40rem) {
   table { font-size: .85rem; } th, td { padding: .3rem .4rem; } table.pairs th { width: 8rem; }
   table.data th.text:first-child { min-width: 5rem; } table.data td.text:last-child { min-width: 6rem; }
-  figure { padding: .5rem .3rem; } figure h4, figcaption, figure details { padding: 0 .3rem; }
+  figure { padding: .5rem .3rem; } figure h3, figcaption, figure details { padding: 0 .3rem; }
 }
 @media print {
-  :root { --paper: #fff; --ink: #000; --faint: #444; --line: #bbb; --panel: #fff; }
-  body { font-size: 11px; } figure, tr { break-inside: avoid; } h2, h3 { break-after: avoid; }
+  :root { --paper: #fff; --ink: #000; --faint: #444; --line: #bbb; --panel: #fff; font-size: 11px; }
+  figure, tr { break-inside: avoid; } h2, h3 { break-after: avoid; }
   .plots { grid-template-columns: 1fr 1fr; } summary { display: none; }
 }
 """
