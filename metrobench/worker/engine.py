@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from metrobench.errors import UnreachableError, UsageError
 from metrobench.policy import SINKS, WINDOW, KvPolicy, most_in_flight, peak_blocks
 from metrobench.profiles import Decoder, StandIn
+from metrobench.worker import cause
 from metrobench.worker.spec import HUB, STANDIN, WorkerSpec
 
 NULL_BLOCKS = 1
@@ -111,6 +112,7 @@ class VllmEngine:
         check_names(spec.vllm_args, [each.name for each in fields(AsyncEngineArgs)])
         arguments = engine_arguments(spec, folder)
         switch_plugin(spec.policy)
+        logged = cause.size(spec.log)
         try:
             args = AsyncEngineArgs(**arguments)
             self._llm = AsyncLLM.from_engine_args(args, stat_loggers=[self._stat_logger()])
@@ -121,7 +123,10 @@ class VllmEngine:
         except (TypeError, ValueError) as error:
             raise UsageError(f"vLLM refuses these arguments: {_first_line(error)}") from error
         except RuntimeError as error:
-            raise UnreachableError(f"vLLM does not start: {_first_line(error)}") from error
+            name, message = cause.last_raised(spec.log, logged) or ("", _first_line(error))
+            if name in ("TypeError", "ValueError"):
+                raise UsageError(f"vLLM refuses these arguments: {message}") from error
+            raise UnreachableError(f"vLLM does not start: {message}") from error
         config = self._llm.vllm_config
         self.block_size = int(config.cache_config.block_size)
         self.num_blocks = int(config.cache_config.num_gpu_blocks)
