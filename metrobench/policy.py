@@ -96,14 +96,23 @@ def peak_blocks(policy: KvPolicy, in_flight: int, block_size: int) -> int:
     return -(-policy.sinks // block_size) - (-behind // block_size) + 1
 
 
-def kv_sessions(policy: KvPolicy, pool_tokens: int, in_flight: int, lifetime_tokens: int, block_size: int = 16) -> int:
+def kv_sessions(
+    policy: KvPolicy,
+    pool_tokens: int,
+    in_flight: int,
+    lifetime_tokens: int,
+    block_size: int = 16,
+    beside_tokens: int = 0,
+) -> int:
     """Sessions whose KV fits into a pool: for ever where the policy bounds it, for `lifetime_tokens` each otherwise.
 
-    One block of the pool is vLLM's null block. 16 tokens a block is vLLM's default on a GPU.
+    One block of the pool is vLLM's null block. 16 tokens a block is vLLM's default on a GPU. `beside_tokens`: what one
+    session takes of the same memory outside this KV cache, in tokens of it.
     """
     blocks = pool_tokens // block_size - 1
     unbounded = -(-lifetime_tokens // block_size)
     per_session = peak_blocks(policy, in_flight, block_size) if policy.bounded else unbounded
+    per_session += -(-beside_tokens // block_size)
     return max(0, blocks // max(1, per_session))
 
 

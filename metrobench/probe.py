@@ -7,19 +7,21 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
-import msgspec
 import psutil
 
+from metrobench.journal import Begun, Journal
 from metrobench.load.process import LoadProcess
 from metrobench.load.spec import LoadEvent, LoadSpec
 from metrobench.measure.facts import RunFacts
-from metrobench.measure.limits import Evidence
 from metrobench.measure.plan import Plan, Slo, extended, plan_run
+from metrobench.measure.telemetry import Row, cpu_shares, since
 from metrobench.measure.verdict import Outcome, Verdict, judge
 from metrobench.policy import KvPolicy
+from metrobench.probe_record import judge_run, make_record
 from metrobench.profiles import Profile
-from metrobench.records import ProbeRecord, now, write_facts
+from metrobench.records import Aftermath, ProbeRecord, now, write_facts
 from metrobench.servers import Running, Server
 
 SAMPLE_EVERY = 0.5
@@ -51,6 +53,8 @@ class Setting:
     extend_unresolved: bool
     excuse_slow: bool = True
     """A run that fails on a slow machine is void."""
+    aftermath: bool = False
+    """After a run that collapsed, try what brings the server back."""
 
     def plan(self, sessions: int) -> Plan:
         """The plan of a run of `sessions` sessions."""
@@ -77,7 +81,8 @@ class _Sampler:
     """Telemetry of server, client and machine on one time axis."""
 
     server: Running
-    rows: list[dict[str, float | None]] = field(default_factory=list)
+    journal: Journal
+    rows: list[Row] = field(default_factory=list)
     kv: float | None = None
     _client: tuple[float, int] = (0.0, 0)
     _last: float = 0.0
@@ -101,7 +106,9 @@ class _Sampler:
             "machine_cpu": sum(times) - times.idle - times.iowait - times.steal - times.guest - times.guest_nice,
             "steal": self._stolen(sum(times), times.steal),
         }
-        self.rows += [row | own for row in seen]
+        seen = [row | own for row in seen]
+        self.rows += seen
+        self.journal.sample(seen)
         if (kv := seen[-1].get("kv_usage")) is not None:
             self.kv = kv
 
@@ -125,85 +132,54 @@ def probe_plan(
     setting: Setting, server: Server, plan: Plan, seed: int, index: int, folder: Path, watch: Watch
 ) -> tuple[ProbeRecord, Verdict]:
     """`probe` with a plan of one's own."""
-    sessions = plan.sessions
     started, begin = now(), time.monotonic()
     fill = setting.policy.full_tokens if server.can_fill else 0
-    with server.fresh(sessions, folder / "server.log") as running:
+    with server.fresh(plan.sessions, folder / "server.log") as running:
         spec = load_spec(setting, server, running.url, plan, seed, fill, folder / "spool")
-        sampler = _Sampler(running)
+        kv, says = str(setting.policy), _describe(server, running)
+        begun = Begun(index, seed, started, begin, fill, plan, setting.excuse_slow, says, kv)
+        sampler = _Sampler(running, Journal(spec.spool))
+        sampler.journal.begin(begun)
         with LoadProcess(spec) as load:
             load.start()
-            marks, plan, died = _follow(load, plan, setting, sampler, watch)
+            marks, died, aftermath = _follow(load, begun, setting, sampler, watch)
             load.stop()
             facts = load.facts()
         death = running.death()
-        description = running.describe() | {"client_cores": sorted(server.client_cores or ())}
-    rows = _since(sampler.rows, marks.get("started"))
-    steal = _mean(rows, "steal")
-    shares = _cpu_shares(rows, plan)
-    others = shares.get("others") if server.ours else None
+        begun.server = _describe(server, running)
+    rows = since(sampler.rows, marks.get("started"))
+    shares = cpu_shares(rows, begun.plan)
     slowdown = _slowdown(server, marks.get("started", begin) + plan.unit + RAMP, marks["ended"], shares)
-    verdict = judge(
-        facts,
-        plan,
-        steal=steal,
-        others=others,
-        slowdown=slowdown,
-        excuse_slow=setting.excuse_slow,
-        client_died=bool(died),
-    )
+    verdict = judge_run(begun, facts, rows, slowdown=slowdown, client_died=bool(died))
     complaint = _store(folder, facts, rows)
-    record = ProbeRecord(
-        index=index,
-        sessions=sessions,
-        folder=folder.name,
-        seed=seed,
-        started=started,
-        outcome="interrupted" if watch.interrupted() else verdict.outcome.value,
-        reasons=[*verdict.sentences, *died, *([f"the server died: {death}"] if death else []), *complaint],
-        span_seconds=plan.span,
-        wall_seconds=round(time.monotonic() - begin, 3),
-        start_seconds=_between(begin, marks.get("connected")),
-        fill_seconds=_between(marks.get("connected"), marks.get("filled")) if fill else None,
-        verdict=msgspec.to_builtins(verdict),
-        cpu_shares=shares,
-        kv_peak=_peak(rows, "kv_usage"),
-        waiting_peak=_peak(rows, "waiting"),
-        close_reasons=sorted({session.reason for session in facts.sessions if session.reason}),
-        steal=steal,
-        prefix_hit_tokens=_peak(rows, "prefix_hits"),
-        server=description,
-    )
+    record = make_record(begun, folder.name, facts, rows, verdict)
+    if watch.interrupted():
+        record.outcome = "interrupted"
+    record.reasons += [*died, *([f"the server died: {death}"] if death else []), *complaint]
+    record.aftermath = aftermath
+    record.wall_seconds = round(time.monotonic() - begin, 3)
+    record.start_seconds = _between(begin, marks.get("connected"))
+    record.fill_seconds = _between(marks.get("connected"), marks.get("filled")) if fill else None
     return record, verdict
 
 
-def evidence(record: ProbeRecord | None) -> Evidence:
-    """What one run's record says about who limited it."""
-    if record is None:
-        return Evidence()
-    front = record.server.get("front_cores") or ()
-    engine = record.server.get("engine_cores") or ()
-    client = record.server.get("client_cores") or ()
-    return Evidence(
-        engine_cpu=record.cpu_shares.get("engine"),
-        front_cpu=record.cpu_shares.get("front"),
-        client_cpu=record.cpu_shares.get("client"),
-        front_shares_client_core=bool(set(front) & set(client)),
-        engine_shares_core=bool(set(engine) & (set(front) | set(client))),
-        kv_peak=record.kv_peak,
-        waiting_peak=record.waiting_peak,
-        close_reasons=tuple(record.close_reasons),
-    )
+def discard_raw(folder: Path) -> None:
+    """Drop the raw facts of a run that is in the record, once its tables are complete."""
+    if (folder / "facts.json").is_file():
+        shutil.rmtree(folder / "spool", ignore_errors=True)
 
 
 def _store(folder: Path, facts: RunFacts, rows: list[dict[str, float | None]]) -> list[str]:
-    """Write the facts; where that fails, keep the raw ones and say so."""
+    """Write the facts; where that fails, say so: the raw ones are kept."""
     try:
         write_facts(folder, facts, rows)
     except OSError as error:
         return [f"the tables could not be written ({error.strerror}): the raw facts are kept in {folder / 'spool'}"]
-    shutil.rmtree(folder / "spool", ignore_errors=True)
     return []
+
+
+def _describe(server: Server, running: Running) -> dict[str, Any]:
+    return running.describe() | {"client_cores": sorted(server.client_cores or ())}
 
 
 def load_spec(
@@ -235,13 +211,14 @@ def load_spec(
 
 
 def _follow(
-    load: LoadProcess, plan: Plan, setting: Setting, sampler: _Sampler, watch: Watch
-) -> tuple[dict[str, float], Plan, list[str]]:
-    """Watch the run to its end. Returns when it connected, filled and started (monotonic), the final plan, and how
-    the load process died, if it did."""
+    load: LoadProcess, begun: Begun, setting: Setting, sampler: _Sampler, watch: Watch
+) -> tuple[dict[str, float], list[str], list[Aftermath]]:
+    """Watch the run to its end, with the plan of `begun` made longer where it must be. Returns when it connected,
+    filled, started and ended (monotonic), how the load process died, if it did, and what was tried after a collapse."""
     marks: dict[str, float] = {}
     died: list[str] = []
-    first = plan.frames
+    aftermath: list[Aftermath] = []
+    first = begun.plan.frames
     while not watch.interrupted():
         event = load.next_event(SAMPLE_EVERY / 2)
         if event is not None:
@@ -255,11 +232,20 @@ def _follow(
         elif event.kind == "started":
             marks["started"] = event.t0
         elif event.kind == "judge":
-            longer = _longer(load.facts(), plan, setting, first)
+            if setting.aftermath and judge(load.facts(), begun.plan).collapse.collapsed:
+                marks["ended"] = time.monotonic()
+                load.aftermath()
+                continue
+            longer = _longer(load.facts(), begun.plan, setting, first)
             if longer is None:
                 break
-            plan = longer
-            load.extend(plan.frames, plan.allowed if setting.stop_when_failed else None)
+            begun.plan = longer
+            sampler.journal.begin(begun)
+            load.extend(longer.frames, longer.allowed if setting.stop_when_failed else None)
+        elif event.kind == "aftermath":
+            aftermath.append(
+                Aftermath(event.message, round(event.seconds, 3), event.connected, event.answered, event.frames)
+            )
         elif event.kind == "stopped":
             break
         elif event.kind in ("failed", "died"):
@@ -267,8 +253,8 @@ def _follow(
                 raise event.error()
             died.append(event.message)
             break
-    marks["ended"] = time.monotonic()
-    return marks, plan, died
+    marks.setdefault("ended", time.monotonic())
+    return marks, died, aftermath
 
 
 def _longer(facts: RunFacts, plan: Plan, setting: Setting, first: int) -> Plan | None:
@@ -286,38 +272,6 @@ def _slowdown(server: Server, begin: float, end: float, shares: dict[str, float]
     meters = (server.engine_meter if busy else None, server.beside_meter)
     found = [meter.worst(begin, end) for meter in meters if meter is not None]
     return max((value for value in found if value is not None), default=None)
-
-
-def _since(rows: list[dict[str, float | None]], t0: float | None) -> list[dict[str, float | None]]:
-    """The samples with `t` counted from t0 (the first sample where the run never started)."""
-    origin = t0 if t0 is not None else (rows[0]["t"] if rows else None)
-    return [row | {"t": t - origin} for row in rows if (t := row["t"]) is not None and origin is not None]
-
-
-def _cpu_shares(rows: list[dict[str, float | None]], plan: Plan) -> dict[str, float]:
-    """Mean CPU over the measured span, in cores, of each process that could be seen; `others`: of everything else."""
-    begin = plan.cut_frames * plan.unit
-    end = begin + plan.span + plan.budget
-    shares = {}
-    for name in ("engine", "front", "client", "parent", "machine"):
-        pairs = [(row.get("t"), row.get(f"{name}_cpu")) for row in rows]
-        seen = [(t, cpu) for t, cpu in pairs if t is not None and cpu is not None and begin <= t <= end]
-        if len(seen) >= 2 and seen[-1][0] > seen[0][0]:
-            shares[name] = round((seen[-1][1] - seen[0][1]) / (seen[-1][0] - seen[0][0]), 3)
-    machine = shares.pop("machine", None)
-    if machine is not None and {"engine", "front", "client", "parent"} <= set(shares):
-        shares["others"] = round(max(0.0, machine - sum(shares.values())), 3)
-    return shares
-
-
-def _peak(rows: list[dict[str, float | None]], name: str) -> float | None:
-    values = [value for row in rows if (value := row.get(name)) is not None]
-    return max(values) if values else None
-
-
-def _mean(rows: list[dict[str, float | None]], name: str) -> float | None:
-    values = [value for row in rows if (value := row.get(name)) is not None]
-    return sum(values) / len(values) if values else None
 
 
 def _between(begin: float | None, end: float | None) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import difflib
-import tomllib
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,15 @@ from typing import Any
 import msgspec
 
 from metrobench.errors import UsageError
+from metrobench.policy import parse_policy
 from metrobench.resources import data_folder
+from metrobench.tomlfile import read_struct, refuse
+from metrobench.units import CHUNK
+
+GPU_TABLE = "gpus.toml"
+"""The one file in the folder of profiles that is none (metrobench.gpus)."""
+ROLLING_POSITIONS = 131_072
+"""max_model_len of an engine whose model's positions roll for ever: 2.9 h at 12.5 positions a second."""
 
 
 class Decoder(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -26,19 +34,31 @@ class Decoder(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     kv_heads: int
     head_dim: int
     vocab: int
-    max_positions: int
-    """Most tokens one request may reach."""
     weight_bytes: int
     """Bytes of GPU memory that all stages' weights take, bf16."""
+    max_positions: int | None = None
+    """Most tokens one request may reach; absent: positions roll for ever, as only a native window lets them."""
+    native_window: int | None = None
+    """Newest positions that the model itself attends to; absent: all of them."""
     kv_dtype_bytes: int = 2
     kv_layers: int | None = None
     """Layers that keep KV, where not all do."""
+    experts: int | None = None
+    """Experts of each layer of a mixture of experts; absent: a dense model."""
+    experts_per_token: int | None = None
+    expert_width: int | None = None
+    """Width of one expert, as `intermediate` is of a dense layer."""
 
     @property
     def kv_bytes_per_token(self) -> int:
         """Bytes of KV cache per resident token: 2 (K and V) x layers x KV heads x head dim x bytes."""
         layers = self.layers if self.kv_layers is None else self.kv_layers
         return 2 * layers * self.kv_heads * self.head_dim * self.kv_dtype_bytes
+
+    @property
+    def request_positions(self) -> int:
+        """Most tokens one request may reach in an engine, which needs a limit even where the model has none."""
+        return ROLLING_POSITIONS if self.max_positions is None else self.max_positions
 
 
 class Timing(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -64,6 +84,15 @@ class Timing(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     def most_tokens(self) -> int:
         """Most tokens that one frame adds to the context."""
         return self.tokens_in + max(self.tokens_out_speaking, self.tokens_out_listening)
+
+
+class Stage(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
+    """Another stage with state of its own for every session on the same GPU: an audio encoder, a talker, a codec."""
+
+    session_bytes: int | None = None
+    """Most bytes that one session's state takes; absent: not known, and left out of every sum."""
+    bytes_per_second: int | None = None
+    """How fast that state grows while the stage works; absent: it does not grow, or the rate is not known."""
 
 
 class ReferenceGpu(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
@@ -103,6 +132,10 @@ class Profile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     stand_in: StandIn
     sources: dict[str, str]
     """Where each figure comes from, by dotted name."""
+    stages: dict[str, Stage] = {}
+    """The model's other stages, by name."""
+    not_shown: str = ""
+    """What a run of the decoder alone, and so of a stand-in, cannot show of this model."""
 
     @property
     def budget(self) -> float:
@@ -110,9 +143,18 @@ class Profile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
         return self.budget_ms / 1000.0
 
     @property
+    def stage_bytes(self) -> int:
+        """Bytes that one session takes at most in the other stages, as far as it is known."""
+        return sum(stage.session_bytes or 0 for stage in self.stages.values())
+
+    @property
     def reference_pool_tokens(self) -> int:
-        """Tokens of KV that fit beside the weights on the reference GPU (arithmetic, no activations)."""
-        free = self.reference_gpu.memory_bytes * self.reference_gpu.utilisation - self.decoder.weight_bytes
+        """Tokens of KV that fit beside the weights on the reference GPU, no other stage counted."""
+        return self.pool_tokens(self.reference_gpu.memory_bytes)
+
+    def pool_tokens(self, memory_bytes: int) -> int:
+        """Tokens of KV that fit beside the weights in a GPU's memory (arithmetic, no activations)."""
+        free = memory_bytes * self.reference_gpu.utilisation - self.decoder.weight_bytes
         return max(0, int(free // self.decoder.kv_bytes_per_token))
 
 
@@ -121,6 +163,11 @@ class _Bound:
     path: str
     low: float
     high: float
+
+    def problems(self, value: float | None, where: str = "") -> Iterator[str]:
+        """Why a value is out of bounds; an absent one is not."""
+        if value is not None and not self.low <= value <= self.high:
+            yield f"{where}{self.path} = {value:g} is outside {self.low:g} to {self.high:g}"
 
 
 _BOUNDS = (
@@ -135,56 +182,105 @@ _BOUNDS = (
     *(
         _Bound(f"{part}.{name}", 1, 1e7)
         for part in ("decoder", "stand_in")
-        for name in ("layers", "hidden", "intermediate", "heads", "kv_heads", "head_dim", "vocab")
+        for name in ("layers", "hidden", "intermediate", "heads", "kv_heads", "head_dim")
     ),
+    # below 32 there is no room for audio above the markers
+    _Bound("decoder.vocab", 32, 1e7),
+    _Bound("stand_in.vocab", 32, 1e7),
     _Bound("decoder.max_positions", 64, 1e9),
+    _Bound("decoder.native_window", 1, 1e6),
     _Bound("decoder.weight_bytes", 1, 1e13),
+    _Bound("decoder.kv_dtype_bytes", 1, 8),
+    _Bound("decoder.kv_layers", 1, 1e7),
+    _Bound("decoder.experts", 1, 65_536),
+    _Bound("decoder.experts_per_token", 1, 65_536),
+    _Bound("decoder.expert_width", 1, 1e7),
     _Bound("stand_in.block_size", 8, 1_024),
 )
+_STAGE_BOUNDS = (_Bound("session_bytes", 1, 1e12), _Bound("bytes_per_second", 1, 1e12))
 
 
 def load_profile(name_or_path: str) -> Profile:
     """A shipped profile by name, or one's own TOML file by path. Raises UsageError."""
+    path = profile_path(name_or_path)
+    profile = read_struct(path, Profile, "profile")
+    refuse(path, "profile", list(_problems(profile)))
+    return profile
+
+
+def profile_path(name_or_path: str) -> Path:
+    """The file of a shipped profile by name, or one's own by path. Raises UsageError."""
     path = Path(name_or_path)
     if path.suffix == ".toml" or "/" in name_or_path:
         if not path.is_file():
             raise UsageError(f"no profile file at {name_or_path}")
-        return _read(path)
+        return path
     names = profile_names()
     if name_or_path not in names:
         close = difflib.get_close_matches(name_or_path, names, n=1)
-        hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(names)}."
+        hint = f"did you mean {close[0]}?" if close else "`metrobench profiles` lists them."
         raise UsageError(f"unknown model {name_or_path!r}", f"{hint} A path to a .toml profile works too.")
-    return _read(data_folder("profiles") / f"{name_or_path}.toml")
+    return data_folder("profiles") / f"{name_or_path}.toml"
 
 
 def profile_names() -> list[str]:
     """Names of the shipped profiles."""
-    return sorted(path.stem for path in data_folder("profiles").glob("*.toml"))
+    return sorted(path.stem for path in data_folder("profiles").glob("*.toml") if path.name != GPU_TABLE)
 
 
-def _read(path: Path) -> Profile:
-    try:
-        with path.open("rb") as file:
-            profile = msgspec.convert(tomllib.load(file), Profile)
-    except (OSError, tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
-        raise UsageError(f"profile {path.name} cannot be read: {error}") from error
-    for bound in _BOUNDS:
-        value = _field(profile, bound.path)
-        if not bound.low <= value <= bound.high:
-            limits = f"{bound.low:g} to {bound.high:g}"
-            raise UsageError(f"profile {path.name}: {bound.path} = {value:g} is outside {limits}")
-    for part in ("decoder", "stand_in"):
-        heads, kv_heads = _field(profile, f"{part}.heads"), _field(profile, f"{part}.kv_heads")
-        if heads % kv_heads:
-            raise UsageError(f"profile {path.name}: {part}.heads must be a multiple of {part}.kv_heads")
-    if profile.timing.unit_ms % 20:
-        raise UsageError(f"profile {path.name}: timing.unit_ms must be a multiple of 20")
-    return profile
-
-
-def _field(profile: Profile, path: str) -> float:
+def figure(profile: Profile, path: str) -> Any:
+    """The profile's figure of a dotted name, `decoder.layers`; None where it is absent or nothing has that name."""
     value: Any = profile
     for part in path.split("."):
-        value = getattr(value, part)
-    return float(value)
+        value = value.get(part) if isinstance(value, dict) else getattr(value, part, None)
+    return value
+
+
+def _problems(profile: Profile) -> Iterator[str]:
+    """What is wrong in a profile whose fields have the right types."""
+    for bound in _BOUNDS:
+        yield from bound.problems(figure(profile, bound.path))
+    for name in ("name", "reference_gpu.name"):
+        if not figure(profile, name):
+            yield f"{name} is empty"
+    yield from _policy_problems(profile)
+    yield from _shape_problems(profile)
+    yield from _timing_problems(profile.timing)
+    for name, stage in profile.stages.items():
+        for bound in _STAGE_BOUNDS:
+            yield from bound.problems(getattr(stage, bound.path), f"stages.{name}.")
+        if stage.session_bytes is None and stage.bytes_per_second is None:
+            yield f"stages.{name} needs session_bytes, bytes_per_second or both"
+
+
+def _policy_problems(profile: Profile) -> Iterator[str]:
+    try:
+        parse_policy(profile.kv)
+    except UsageError as error:
+        yield error.message.replace("--kv", "kv =", 1)
+
+
+def _shape_problems(profile: Profile) -> Iterator[str]:
+    decoder = profile.decoder
+    for part, shape in (("decoder", decoder), ("stand_in", profile.stand_in)):
+        if shape.kv_heads > 0 and shape.heads % shape.kv_heads:
+            yield f"{part}.heads must be a multiple of {part}.kv_heads"
+    if decoder.kv_layers is not None and decoder.kv_layers > decoder.layers:
+        yield "decoder.kv_layers must be at most decoder.layers"
+    if decoder.max_positions is None and decoder.native_window is None:
+        yield "decoder.max_positions is missing: only a model with a native_window has no limit"
+    if decoder.native_window is not None and decoder.native_window >= decoder.request_positions:
+        yield f"decoder.native_window must be below {decoder.request_positions} positions"
+    mixture = (decoder.experts, decoder.experts_per_token, decoder.expert_width)
+    if any(mixture) and not all(mixture):
+        yield "decoder.experts, decoder.experts_per_token and decoder.expert_width go together"
+    elif (decoder.experts_per_token or 0) > (decoder.experts or 0):
+        yield "decoder.experts_per_token must be at most decoder.experts"
+
+
+def _timing_problems(timing: Timing) -> Iterator[str]:
+    chunk_ms = round(CHUNK * 1000)
+    if timing.unit_ms % chunk_ms:
+        yield f"timing.unit_ms must be a multiple of {chunk_ms}"
+    if timing.sample_rate * chunk_ms % 1000:
+        yield f"timing.sample_rate must give whole samples in {chunk_ms} ms"

@@ -19,7 +19,9 @@ import numpy as np
 
 from metrobench.environment import Environment
 from metrobench.errors import UsageError
+from metrobench.lock import Lock, take
 from metrobench.measure.facts import FRAME_DTYPE, TELEMETRY_FIELDS, RunFacts, SessionFacts
+from metrobench.measure.warnings import Warn
 
 SCHEMA = 1
 """Version of run.json; raised when an older reader would misread a newer file."""
@@ -35,6 +37,19 @@ class Warned(msgspec.Struct, frozen=True):
     """Its name (metrobench.measure.warnings)."""
     advice: str
     """What it means and what to do."""
+
+
+class Aftermath(msgspec.Struct, frozen=True):
+    """One thing that was tried to bring a collapsed server back."""
+
+    phase: str
+    """waited (streaming went on), paused (no audio), resumed (audio again) or shed (a quarter of the sessions left)."""
+    seconds: float
+    sessions: int
+    """Sessions whose connection was open at its end."""
+    answered: int
+    """Sessions that got an answer in it."""
+    answers: int
 
 
 class ProbeRecord(msgspec.Struct):
@@ -77,6 +92,10 @@ class ProbeRecord(msgspec.Struct):
     """Tokens found in the prefix cache during the run; must be about 0."""
     server: dict[str, Any]
     """What the server said of itself."""
+    kv: str = ""
+    """The KV policy asked for; empty: that of the record's setting."""
+    aftermath: list[Aftermath] = msgspec.field(default_factory=list)
+    """What was tried after a collapse, in order."""
 
 
 class Record(msgspec.Struct):
@@ -102,15 +121,23 @@ class Record(msgspec.Struct):
     warnings: list[Warned] = msgspec.field(default_factory=list)
     wall_seconds: float = 0.0
     error: str | None = None
+    resumed: list[str] = msgspec.field(default_factory=list)
+    """When it was gone on with, UTC."""
     config_file: str | None = None
     """The file some settings came from."""
 
+    def warn(self, warning: Warn) -> None:
+        """Note a warning, each kind once."""
+        if all(known.code != warning.value for known in self.warnings):
+            self.warnings.append(Warned(warning.value, warning.advice))
+
 
 class RunFolder:
-    """One run's folder on disk."""
+    """One run's folder on disk, this process's own until `close`."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, lock: Lock | None = None) -> None:
         self.path = path
+        self._lock = lock
         self._reserve = path / ".reserve"
 
     @classmethod
@@ -120,13 +147,19 @@ class RunFolder:
         try:
             parent.mkdir(parents=True, exist_ok=True)
             path = _fresh(parent, f"{stamp}-{re.sub(r'[^A-Za-z0-9._-]+', '-', name)}")
-            folder = cls(path)
+            folder = cls(path, take(path))
             with folder._reserve.open("wb") as file:
                 os.posix_fallocate(file.fileno(), 0, RESERVE_BYTES)
         except OSError as error:
             message = f"cannot write to {parent}: {error.strerror}"
             raise UsageError(message, "choose another folder with --out") from error
         return folder
+
+    @classmethod
+    def reopen(cls, path: Path) -> RunFolder | None:
+        """The folder of a command that is over; None while it lives. Raises OSError where it cannot be written."""
+        lock = take(path)
+        return cls(path, lock) if lock else None
 
     def subfolder(self, name: str) -> Path:
         """A folder for one measured run's facts."""
@@ -144,9 +177,11 @@ class RunFolder:
         self._retry(lambda: _replace(self.path / name, text.encode()))
 
     def close(self) -> None:
-        """Give the reserve back."""
+        """Give the reserve and the folder back."""
         with contextlib.suppress(OSError):
             self._reserve.unlink(missing_ok=True)
+        if self._lock:
+            self._lock.release()
 
     def _retry(self, action: Any) -> None:
         try:
@@ -191,10 +226,11 @@ def read_facts(folder: Path) -> RunFacts:
 
     try:
         rest = msgspec.json.decode((folder / "facts.json").read_bytes())
-        table = pq.read_table(folder / "frames.parquet")
-        frames = np.empty(table.num_rows, dtype=FRAME_DTYPE)
-        for name in FRAME_DTYPE.names or ():
-            frames[name] = table.column(name).to_numpy(zero_copy_only=False)
+        with pq.ParquetFile(folder / "frames.parquet") as file:
+            frames = np.empty(file.metadata.num_rows, dtype=FRAME_DTYPE)
+            for name in FRAME_DTYPE.names or ():
+                # one column at a time: half the memory
+                frames[name] = file.read(columns=[name]).column(name).to_numpy(zero_copy_only=False)
     except (OSError, KeyError, pa.ArrowException, msgspec.DecodeError) as error:
         raise UsageError(f"the facts in {folder} cannot be read: {error}") from error
     return RunFacts(
@@ -215,7 +251,8 @@ def read_telemetry(folder: Path) -> dict[str, np.ndarray]:
     import pyarrow.parquet as pq
 
     try:
-        table = pq.read_table(folder / "telemetry.parquet")
+        with pq.ParquetFile(folder / "telemetry.parquet") as file:
+            table = file.read()
     except (OSError, pa.ArrowException) as error:
         raise UsageError(f"the telemetry in {folder} cannot be read: {error}") from error
     return {name: table.column(name).to_numpy(zero_copy_only=False) for name in table.column_names}

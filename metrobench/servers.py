@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
@@ -107,8 +108,21 @@ class EmbeddedServer:
         self._pool_tokens = pool_tokens
         self._seed = seed
         self._vllm_args = vllm_args or {}
+        self._guard_positions = True
         self._launched = 0
         self.client_cores: frozenset[int] | None = layout.load
+
+    def guarded(self, positions: bool) -> EmbeddedServer:
+        """The same, which ends a session before the model's last position, or leaves that to the engine."""
+        other = copy(self)
+        other._guard_positions = positions
+        return other
+
+    def under(self, policy: KvPolicy) -> EmbeddedServer:
+        """The same with another KV policy."""
+        other = copy(self)
+        other._policy = policy
+        return other
 
     @contextmanager
     def fresh(self, sessions: int, log: Path) -> Iterator[Running]:
@@ -125,6 +139,7 @@ class EmbeddedServer:
             engine_core=self._layout.engine,
             log=log,
             vllm_args=self._vllm_args,
+            guard_positions=self._guard_positions,
         )
         worker = self._forkserver.launch(spec)
         try:
@@ -223,10 +238,10 @@ def resolve_weights(weights: str, has_gpu: bool) -> str:
 def check_room(profile: Profile, policy: KvPolicy, pool_tokens: int | None) -> None:
     """Raises UsageError where positions or pool have no room for even one full session."""
     full, frame = policy.full_tokens, profile.timing.most_tokens
-    if full + frame >= profile.decoder.max_positions:
+    if full + frame >= profile.decoder.request_positions:
         raise UsageError(
             f"--kv {policy}: a full session and one frame need {full + frame} positions, {profile.name}"
-            f" has {profile.decoder.max_positions}",
+            f" has {profile.decoder.request_positions}",
             "choose a smaller window",
         )
     if pool_tokens is not None and pool_tokens < full + frame:

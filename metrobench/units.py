@@ -66,3 +66,12 @@ def seconds(value: float) -> str:
 def percent(fraction: float, digits: int = 1) -> str:
     """A fraction for people: `0.3 %`."""
     return f"{fraction * 100:.{digits}f} %"
+
+
+def memory(size: float) -> str:
+    """Bytes for people, in binary units: `144 KiB`, `93.8 MiB`, `1.5 GiB`."""
+    units = ["B", "KiB", "MiB", "GiB"]
+    while abs(size) >= 1000.0 and len(units) > 1:
+        size /= 1024.0
+        del units[0]
+    return f"{size:.3g} {units[0]}"

@@ -99,3 +99,10 @@ def test_the_pool_bounds_the_sessions() -> None:
     assert kv_sessions(window, 16 * 67 * 10 + 16, 32, lifetime_tokens=0) == 10
     assert kv_sessions(parse_policy("unbounded"), 16 * 101, 32, lifetime_tokens=160) == 10
     assert kv_sessions(window, 0, 32, lifetime_tokens=0) == 0
+
+
+def test_what_a_session_takes_beside_its_kv_counts_in_whole_blocks():
+    window = parse_policy("window:1024")
+    alone = 16 * 67 * 10 + 16
+    assert kv_sessions(window, alone, 32, lifetime_tokens=0, beside_tokens=1) == 67 * 10 // 68
+    assert kv_sessions(parse_policy("unbounded"), 16 * 101, 32, lifetime_tokens=160, beside_tokens=160) == 5

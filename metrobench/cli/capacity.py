@@ -8,17 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
-import msgspec
 
 from metrobench.cli import options
 
 if TYPE_CHECKING:
     from metrobench.cli.bench import Bench
-    from metrobench.measure.limits import LimitedBy
     from metrobench.measure.verdict import Verdict
     from metrobench.probe import Setting
     from metrobench.records import ProbeRecord
-    from metrobench.search.mscs import Effort, Mscs, Run
+    from metrobench.search.mscs import Effort, Mscs, MscsSearch, Run
     from metrobench.servers import Server
 
 TYPICAL_RUNS = 10
@@ -50,6 +48,7 @@ SLOW_EXCUSES = 2
     help="Never more sessions than this.",
 )
 @click.option("--guess", type=click.IntRange(1, options.MAX_SESSIONS), help="Start the search near this many sessions.")
+@options.resume
 @options.seed
 @options.output
 @options.vllm_args
@@ -58,11 +57,14 @@ def capacity(as_json: bool, kv: str | None, **asked: Any) -> None:
 
     Several policies, as in --kv unbounded,window:1024,window:1024+16, are measured one after another and compared.
     """
-    from metrobench.cli.bench import print_json
+    from metrobench.cli.bench import print_json, several_policies
     from metrobench.cli.output import say
+    from metrobench.errors import UsageError
     from metrobench.report import comparison
 
-    policies = _policies(kv)
+    policies = several_policies(kv)
+    if asked["resume"] is not None and len(policies) > 1:
+        raise UsageError("--resume goes on with one policy at a time", "give the --kv of that folder alone")
     benches: list[Bench] = []
     code = 0
     for policy in policies:
@@ -79,19 +81,6 @@ def capacity(as_json: bool, kv: str | None, **asked: Any) -> None:
     sys.exit(benches[-1].exit_code(code))
 
 
-def _policies(kv: str | None) -> list[str | None]:
-    """The policies of `--kv`, each valid and no two the same; [None]: the profile's. Raises UsageError."""
-    from metrobench.errors import UsageError
-    from metrobench.policy import parse_policy
-
-    if kv is None:
-        return [None]
-    wanted: list[str | None] = [part.strip() for part in kv.split(",")]
-    if len({str(parse_policy(part or "")) for part in wanted}) < len(wanted):
-        raise UsageError(f"--kv {kv!r} names a policy twice")
-    return wanted
-
-
 def _measure(
     policy: str | None,
     *,
@@ -99,6 +88,7 @@ def _measure(
     effort: str,
     max_sessions: int,
     guess: int | None,
+    resume: Path | None,
     out: Path,
     as_json: bool,
     quiet: bool,
@@ -116,6 +106,8 @@ def _measure(
     span = parse_duration(duration, name="--duration") if duration else wanted.span
     setting = bench.setting(span=span, stop_when_failed=True, extend_unresolved=True)
     bench.record.setting |= {"effort": effort, "max_sessions": max_sessions}
+    if resume is not None:
+        bench.resume(resume)
     plan = setting.plan(max_sessions)
     bench.consent(max_sessions, TYPICAL_RUNS * plan.seconds)
     with bench.recorded():
@@ -150,6 +142,7 @@ class _Search:
 
         guess = self._first_guess()
         search = MscsSearch(self._effort, guess=guess, max_sessions=self._most)
+        self._catch_up(search)
         while not isinstance(step := search.next_step(), Done):
             made = None if self._bench.interrupts.signum else self._probe(step)
             if made is None or made[0].outcome == "interrupted":
@@ -161,22 +154,40 @@ class _Search:
         unknown = result.hi is None and result.stop is not Stop.LOWER_BOUND
         return 3 if result.stop is Stop.VOID_TWICE or unknown else 0
 
+    def _catch_up(self, search: MscsSearch) -> None:
+        """Tell the search what the runs of the part before found."""
+        import msgspec
+
+        from metrobench.measure.verdict import Verdict
+        from metrobench.search.replay import Told, replay
+
+        made = [record for record in self._bench.record.probes if record.outcome != "interrupted"]
+        self._runs = [(record, msgspec.convert(record.verdict, Verdict)) for record in made]
+        verdicts = [verdict for _, verdict in self._runs]
+        replay(search, [Told(each.sessions, each.outcome, each.narrow, each.transient) for each in verdicts])
+        for verdict in verdicts:
+            self._slow_in_a_row = self._slow_in_a_row + 1 if verdict.transient else 0
+
     def _first_guess(self) -> int | None:
         """Where to start: as asked, or by a closed loop on a throwaway worker, or by short runs at an endpoint."""
-        if self._guess:
-            return self._guess
+        setting = self._bench.record.setting
+        if self._guess or "first_guess" in setting:
+            return self._guess or setting["first_guess"]
         from metrobench.guess import guess_sessions, ramp_sessions
 
         folder = self._bench.folder.subfolder("00-guess")
         guess = guess_sessions if self._server.ours else ramp_sessions
         watch = self._bench.watch("first guess")
-        return guess(self._setting, self._server, self._most, self._bench.request.seed, folder, watch)
+        found = guess(self._setting, self._server, self._most, self._bench.request.seed, folder, watch)
+        if self._bench.interrupts.signum is None:
+            setting["first_guess"] = found
+        return found
 
     def _probe(self, step: Run) -> tuple[ProbeRecord, Verdict]:
         """One run of the search, on disk and in the record."""
         from metrobench.probe import probe
 
-        index = len(self._runs) + 1
+        index = len(self._bench.record.probes) + 1
         name = f"{index:02d}-n{step.sessions}"
         seed = self._bench.request.seed + index
         folder = self._bench.folder.subfolder(name)
@@ -193,26 +204,8 @@ class _Search:
 
     def _finish(self, result: Mscs, guess: int | None) -> None:
         """Note what was found, what limits it, and the arithmetic beside it."""
-        from metrobench.report.terminal import arithmetic
+        from metrobench.report.search_result import search_result
 
         for warning in result.warnings:
             self._bench.warn(warning)
-        self._bench.record.result = {
-            "mscs": msgspec.to_builtins(result),
-            "guess": guess,
-            "stopped": result.stop.words if result.stop else "",
-            "limited_by": msgspec.to_builtins(self._limit(result)),
-            "arithmetic": arithmetic(self._bench.profile, self._bench.policy, 300.0),
-        }
-
-    def _limit(self, result: Mscs) -> LimitedBy:
-        """What the failed run nearest above the edge says, beside the passed one nearest below it."""
-        from metrobench.measure.limits import limited_by
-        from metrobench.probe import evidence
-
-        failed = [pair for pair in self._runs if pair[0].outcome in ("failed", "void") and pair[0].sessions > result.lo]
-        passed = [pair for pair in self._runs if pair[0].outcome == "passed" and pair[0].sessions <= result.lo]
-        above = min(failed, key=lambda pair: (pair[0].outcome != "failed", pair[0].sessions), default=None)
-        below = max(passed, key=lambda pair: pair[0].sessions, default=None)
-        seen = evidence(above[0]) if above else evidence(None)
-        return limited_by(above[1] if above else None, seen, below[1] if below else None)
+        self._bench.record.result = search_result(self._bench.record, self._runs, result, guess)

@@ -17,6 +17,8 @@ COMMANDS = {
     "capacity": "How many sessions a deployment sustains (MSCS), fresh server per run.",
     "run": "One measured run at a fixed number of sessions.",
     "check": "One session end to end: does this endpoint answer, and how fast?",
+    "profiles": "The model profiles: rates, KV per session-minute, sessions per GPU.",
+    "collapse": "How often identical runs collapse, when, how, and what helps.",
     "serve": "The embedded worker alone, as a realtime WebSocket endpoint.",
 }
 """Command name to its one-line help; the code is in metrobench/cli/NAME.py."""

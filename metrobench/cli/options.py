@@ -87,7 +87,14 @@ seed = click.option(
     show_default=True,
     help="Seed of phases, audio order and tokens.",
 )
+as_json = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")
 debug = click.option("--debug", is_flag=True, expose_value=False, help="Full traceback on an error.")
+resume = click.option(
+    "--resume",
+    type=click.Path(exists=True, file_okay=False, path_type=Path),
+    metavar="DIR",
+    help="Go on in the folder of a command that was stopped; the other options must be as they were.",
+)
 output = group(
     click.option(
         "--out",
@@ -96,7 +103,7 @@ output = group(
         show_default=True,
         help="Where the run folder is made.",
     ),
-    click.option("--json", "as_json", is_flag=True, help="Print the result as JSON."),
+    as_json,
     click.option("--quiet", is_flag=True, help="No progress."),
     debug,
 )

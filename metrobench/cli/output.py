@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import sys
+from typing import Any
 
 from metrobench.errors import UsageError
 
@@ -28,6 +29,13 @@ def say(text: str) -> None:
         _discard()
         if error.errno != errno.EPIPE:
             raise UsageError(f"cannot write to standard output: {error.strerror}") from error
+
+
+def say_json(value: Any) -> None:
+    """Print a struct, or builtins of structs, as JSON."""
+    import msgspec
+
+    say(msgspec.json.format(msgspec.json.encode(value), indent=1).decode())
 
 
 def _discard() -> None:

@@ -117,6 +117,7 @@ class Conn(WSListener):  # type: ignore[misc]
 
     def leave(self) -> None:
         """Say goodbye and close."""
+        self._release()
         if self.transport is not None and not self.transport.is_disconnected:
             for message in self._book.endpoint.closing():
                 self.write(message)
@@ -172,7 +173,7 @@ class Conn(WSListener):  # type: ignore[misc]
         book = self._book
         if kind is Kind.FRAME_DONE:
             frame = self._next_answer if seen.frame is None else seen.frame
-            if 0 <= frame < len(book.ready):
+            if 0 <= frame < len(book.ready) and not book.ending:
                 t = now - book.t0
                 if book.spool.done(self._row(frame), t, seen.tokens, seen.flags):
                     book.latencies.append(t - self.facts.phase - book.ready[frame])

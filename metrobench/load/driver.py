@@ -25,6 +25,7 @@ from metrobench.corpus.stream import SILENCE, build_table, session_runs, session
 from metrobench.endpoints.base import Endpoint
 from metrobench.endpoints.registry import make_endpoint
 from metrobench.errors import MetrobenchError, UnreachableError, UsageError
+from metrobench.load.aftermath import Aftermath
 from metrobench.load.conn import Book, Conn
 from metrobench.load.connect import accept_all, connect_all, greeted
 from metrobench.load.link import Link
@@ -66,6 +67,7 @@ class Driver:
             for number, phase in enumerate(self._schedule.phases)
         ]
         self._run: PacedRun | SaturateRun | None = None
+        self._after: Aftermath | None = None
 
     async def run(self) -> None:
         """Connect, fill, stream, say goodbye.
@@ -84,6 +86,9 @@ class Driver:
         run = self._run = self._make_run()
         run.start(monotonic() + LEAD)
         reason = await run.finished
+        if self._after is not None:
+            self._after.start()
+            await self._after.finished
         self._link.tell(run.progress("stopped", reason))
         await self._goodbye()
 
@@ -147,6 +152,11 @@ class Driver:
                 if self._run is None:
                     os._exit(0)  # nothing has begun that would need an end
                 self._run.stop("asked to stop")
+                if self._after is not None:
+                    self._after.stop()
+            elif command.kind == "aftermath" and isinstance(self._run, PacedRun):
+                self._after = Aftermath(self._book, self._conns, self._run.sender, self._spec.budget, self._link.tell)
+                self._run.stop("its aftermath began")
             elif command.kind == "extend" and self._run is not None:
                 self._run.extend(command.frames, command.stop_after_misses)
 

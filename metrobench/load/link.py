@@ -13,7 +13,8 @@ MAX_WAITING = 1 << 20
 
 
 class Command(msgspec.Struct, omit_defaults=True):
-    """What the parent asks of a running load process: `extend` (frames, stop_after_misses) or `stop`."""
+    """What the parent asks of a running load process: `extend` (frames, stop_after_misses), `aftermath` (then it
+    stops by itself) or `stop`."""
 
     kind: str
     frames: int = 0

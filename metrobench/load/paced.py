@@ -9,7 +9,9 @@ from collections.abc import Callable
 from time import monotonic
 
 import numpy as np
+import numpy.typing as npt
 
+from metrobench.load.alarm import Alarm, Watcher
 from metrobench.load.conn import Book, Conn
 from metrobench.load.count import OnlineCount
 from metrobench.load.lags import StallWatch
@@ -17,6 +19,7 @@ from metrobench.load.sender import Sender
 from metrobench.load.spec import GRACE, LoadEvent, LoadSpec
 from metrobench.load.timer import DeadlineTimer
 from metrobench.measure.client import histogram_quantile
+from metrobench.measure.collapse import Kind
 from metrobench.schedule import Schedule
 
 QUANTUM = 0.0005
@@ -48,11 +51,13 @@ class PacedRun:
         self._schedule = schedule
         self._book = book
         self._conns = conns
-        self._sender = sender
+        self.sender = sender
         self._tell = tell
         self._frames = spec.frames
         self._timer = DeadlineTimer()
         self._count = OnlineCount(book.spool.table(), spec.late_after, spec.cut_frames)
+        self._watcher = Watcher(book.spool.table(), spec.budget, spec.unit)
+        self._alarm = Alarm()
         self._slots = np.array([conn.slot for conn in conns])
         self._judged = False
         self._most_missed = spec.stop_after_misses
@@ -113,6 +118,7 @@ class PacedRun:
             frames=self._frames,
             errors=book.errors,
             message=message or book.last_error,
+            silent=self._alarm.silent,
         )
 
     @property
@@ -124,7 +130,7 @@ class PacedRun:
         now = monotonic()
         t0 = self._book.t0
         self._watch.turn(now - t0, self._armed - t0)
-        t = self._sender.send(now - t0, BATCH)
+        t = self.sender.send(now - t0, BATCH)
         self._book.spool.now(t)
         if t >= self._next_count:
             self._housekeeping(t)
@@ -133,7 +139,7 @@ class PacedRun:
 
     def _arm(self, start: float) -> None:
         """Set the timer at the end of a turn that began at `start`; at once when work was left over."""
-        due = self._sender.next_due + self._book.t0
+        due = self.sender.next_due + self._book.t0
         self._armed = start if due <= start else min(max(due, start + self._quantum), start + HEARTBEAT)
         self._timer.arm(self._armed)
 
@@ -157,6 +163,16 @@ class PacedRun:
             stalls = np.vstack([stalls, [self._watch.opened, t]])
         dead = ~self._book.alive()[self._slots]
         self._count.update(t, self._spec.cut_frames + self._frames, stalls, dead)
+        self._look(t, dead)
+
+    def _look(self, t: float, dead: npt.NDArray[np.bool_]) -> None:
+        """Tell once when sessions begin to wait for long, and once what kind of collapse it is."""
+        before, refused = self._alarm, np.array([conn.facts.refused for conn in self._conns])
+        self._alarm = alarm = self._watcher.update(t, refused, dead)
+        if alarm.kind is not Kind.NONE and before.kind is Kind.NONE:
+            self._tell(LoadEvent("alarm", t=t, silent=alarm.silent, seconds=alarm.waiting, message=alarm.kind.value))
+        elif alarm.silent and not before.silent:
+            self._tell(LoadEvent("alarm", t=t, silent=alarm.silent, seconds=alarm.waiting, message="warning"))
 
 
 def _at(ordered: list[float], q: float) -> float | None:

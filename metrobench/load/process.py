@@ -98,6 +98,10 @@ class LoadProcess:
             raise UsageError(f"{frames} measured frames are not {self.spec.frames} to {self.spec.max_frames}")
         self._tell(msgspec.json.encode(Command("extend", frames, stop_after_misses)))
 
+    def aftermath(self) -> None:
+        """End the measured span and try what brings the server back; events `aftermath`, then `stopped`."""
+        self._tell(msgspec.json.encode(Command("aftermath")))
+
     def stop(self, timeout: float = 5.0) -> None:
         """End streaming, close the sessions and the process; kill it if it does not obey. Safe to repeat."""
         if self._process is None or self._sock is None:

@@ -125,8 +125,9 @@ class LoadEvent(msgspec.Struct, omit_defaults=True):
     kinds, in order of a run:
     `ready` (audio decoded) · `connected` (connected, refused) · `filled` (filled, refused; also once a second while
     filling, kind `filling`) · `started` (t0) · `progress` (each second) · `judge` (every planned frame is decided;
-    streaming goes on for a few seconds) · `saturated` (frames, seconds) · `stopped` (message: the reason) ·
-    `failed` (message, hint, cause: nothing could be measured) · `died` (message: the process is gone).
+    streaming goes on for a few seconds) · `alarm` (message: a kind of collapse, or `warning`; silent, seconds) ·
+    `saturated` (frames, seconds) · `aftermath` (message: the phase; connected, answered, frames) · `stopped` (message:
+    the reason) · `failed` (message, hint, cause: nothing could be measured) · `died` (message: the process is gone).
     """
 
     kind: str
@@ -156,8 +157,10 @@ class LoadEvent(msgspec.Struct, omit_defaults=True):
     """CPU seconds of the load process so far."""
     rss: int = 0
     """Resident bytes of the load process."""
+    silent: int = 0
+    """Sessions that have waited for overdue answers for long."""
     frames: int = 0
-    """saturated: frames answered. judge: measured frames of each session that are decided."""
+    """saturated, aftermath: frames answered. judge: measured frames of each session that are decided."""
     seconds: float = 0.0
     """saturated: length of the span."""
     cycle_p50: float | None = None

@@ -197,6 +197,15 @@ def read_facts(folder: Path) -> RunFacts:
     )
 
 
+def read_start(folder: Path) -> float:
+    """t0 of a run, CLOCK_MONOTONIC seconds; 0 where it never started. Raises UsageError."""
+    try:
+        with (folder / "state.bin").open("rb") as file:
+            return float(np.frombuffer(file.read(_HEADER * 8), dtype=np.float64)[_T0])
+    except (OSError, IndexError) as error:
+        raise UsageError(f"the facts in {folder} cannot be read: {error}") from error
+
+
 def _read_sessions(slots: bytes, phases: npt.NDArray[np.float64]) -> list[SessionFacts]:
     sessions = []
     for session, phase in enumerate(phases):

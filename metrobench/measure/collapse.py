@@ -9,7 +9,6 @@ from msgspec import Struct
 
 from metrobench.measure.facts import RunFacts
 from metrobench.measure.frames import MAX_TIME, Floats, FrameTable, Ints
-from metrobench.measure.plan import Plan
 
 NORMAL_CLOSE = 1000
 """WebSocket close code of a connection that ended without an error."""
@@ -75,9 +74,9 @@ class _Finding(Struct, frozen=True):
     share: float | None = None
 
 
-def window(plan: Plan) -> float:
+def silence(budget: float) -> float:
     """max(5 s, 3 B), seconds: how long serving must have stopped."""
-    return max(5.0, 3.0 * plan.budget)
+    return max(5.0, 3.0 * budget)
 
 
 def find_collapse(facts: RunFacts, table: FrameTable) -> Collapse:
@@ -102,7 +101,7 @@ class _Frames:
         n, width = table.ready.shape
         planned = np.arange(width) < table.plan.cut_frames + table.plan.frames
         self.table = table
-        self.window = window(table.plan)
+        self.window = silence(table.plan.budget)
         self.open = np.flatnonzero(~table.refused)
         self.end: Floats = np.minimum(table.closed, table.t_stop)
         """Shape (sessions,): until when a session could have been answered."""
@@ -197,11 +196,15 @@ def _starvation(frames: _Frames, stall: _Finding | None) -> _Finding | None:
 
 def _others_served(frames: _Frames, session: int, end: float) -> bool:
     """Another session had more than one turn meanwhile: a queue that is merely long gives each one turn a round."""
-    turns = max(1, min(3, int(frames.window / (2.0 * frames.table.plan.unit))))
     inside = slice(*np.searchsorted(frames.times, [end - frames.window, end], side="right"))
     answers = np.bincount(frames.who[inside], minlength=session + 1)
     answers[session] = 0
-    return bool(answers.max() >= turns)
+    return bool(answers.max() >= turns(frames.window, frames.table.plan.unit))
+
+
+def turns(length: float, unit: float) -> int:
+    """Answers to one session within `length` seconds that show a server to serve it while it starves another."""
+    return max(1, min(3, int(length / (2.0 * unit))))
 
 
 def _part_of(stall: _Finding | None, received: float, frames: _Frames) -> bool:
@@ -222,19 +225,20 @@ def _before(frames: _Frames, onset: float) -> Before:
     begin = float(table.ready[frames.open, 0].min()) - table.plan.unit
     if onset - begin < frames.window:
         return Before.START
-    span = table.columns(0, table.ready.shape[1])
+    span = table.whole
     deadline = span.ready + table.plan.budget
-    judged = span.due & (deadline > onset - frames.window) & (deadline <= onset)
+    judged = span.due & ~table.refused[:, None] & (deadline > onset - frames.window) & (deadline <= onset)
     if not judged.any():
         return Before.START
     return Before.HEALTHY if span.missed[judged].mean() <= OVERLOAD_SHARE else Before.OVERLOAD
 
 
 def _overloaded(table: FrameTable) -> bool:
-    """More than a tenth of the frames of the last window were missed."""
-    span = table.columns(0, table.ready.shape[1])
-    if not span.due.any():
+    """More than a tenth of the accepted sessions' frames of the last window were missed."""
+    span = table.whole
+    due = span.due & ~table.refused[:, None]
+    if not due.any():
         return False
     deadline = span.ready + table.plan.budget
-    judged = span.due & (deadline > float(deadline[span.due].max()) - window(table.plan))
+    judged = due & (deadline > float(deadline[due].max()) - silence(table.plan.budget))
     return bool(span.missed[judged].mean() > OVERLOAD_SHARE)

@@ -80,7 +80,7 @@ def mann_kendall(values: Floats) -> float:
 
 
 def _age_median(table: FrameTable, ages: tuple[float, float]) -> float | None:
-    span = table.columns(0, table.ready.shape[1])
+    span = table.whole
     age = span.ready - (table.ready[:, :1] - table.plan.unit)
     inside = span.due & (age > ages[0]) & (age <= ages[1])
     known = inside & span.answered

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -57,6 +58,11 @@ class FrameTable:
     def span(self) -> Span:
         """The measured span: frames cut .. cut + frames - 1 of every planned session."""
         return self.columns(self.plan.cut_frames, self.plan.cut_frames + self.plan.frames)
+
+    @cached_property
+    def whole(self) -> Span:
+        """All frames: the cut ones, the measured span and what was streamed after it."""
+        return self.columns(0, self.ready.shape[1])
 
     def columns(self, start: int, stop: int) -> Span:
         """Outcomes of the frames start .. stop - 1 of every session."""
@@ -129,27 +135,25 @@ def build_table(facts: RunFacts, plan: Plan) -> FrameTable:
     end = plan.cut_frames + plan.frames
     last = max(end, int(min((t_stop - first_ready) / unit + 2, 2 * end + 1000)))
     usable = (session < n) & (frame < last)
-    rows, session, frame = rows[usable], session[usable], frame[usable]
+    if not usable.all():
+        rows, session, frame = rows[usable], session[usable], frame[usable]
     width = max(end, int(frame.max()) + 1 if frame.size else 0)
 
     ready = phase[:, None] + first_ready + unit * np.arange(width)[None, :]
-    cell = (session, frame)
+    cell = session * width + frame
     recorded = _clean(rows["t_ready"])
     good = np.isfinite(recorded)
-    ready[session[good], frame[good]] = recorded[good]
-    present = np.zeros((n, width), dtype=bool)
-    present[cell] = True
-    flags, tokens = np.zeros((n, width), dtype=np.uint32), np.full((n, width), -1, dtype=np.int32)
-    flags[cell], tokens[cell] = rows["flags"], rows["tokens"]
+    ready.reshape(-1)[cell[good]] = recorded[good]
+    flags, tokens = _place(rows["flags"], cell, ready.shape, 0), _place(rows["tokens"], cell, ready.shape, -1)
 
     return FrameTable(
         plan=plan,
         t_stop=t_stop,
         ready=ready,
-        sent=_place(rows["t_sent"], cell, ready.shape),
-        first=_place(rows["t_first"], cell, ready.shape),
-        done=_place(rows["t_done"], cell, ready.shape),
-        present=present,
+        sent=_place(_clean(rows["t_sent"]), cell, ready.shape, np.nan),
+        first=_place(_clean(rows["t_first"]), cell, ready.shape, np.nan),
+        done=_place(_clean(rows["t_done"]), cell, ready.shape, np.nan),
+        present=_place(np.ones(len(rows), dtype=bool), cell, ready.shape, False),
         content_due=(flags & FrameFlag.CONTENT_DUE) != 0,
         empty=tokens == 0,
         rolled=(flags & FrameFlag.ROLLOVER) != 0,
@@ -221,9 +225,12 @@ def _session_columns(facts: RunFacts, n: int) -> tuple[Floats, Bools, Floats]:
     return phase, refused, closed
 
 
-def _place(values: npt.NDArray[np.float64], cell: tuple[npt.NDArray[np.int64], ...], shape: tuple[int, ...]) -> Floats:
-    column = np.full(shape, np.nan)
-    column[cell] = _clean(values)
+def _place(
+    values: npt.NDArray[Any], cell: npt.NDArray[np.int64], shape: tuple[int, ...], otherwise: float
+) -> npt.NDArray[Any]:
+    """`values` at their cells (row-major numbers) of a table of `shape`."""
+    column = np.full(shape, otherwise, dtype=values.dtype)
+    column.reshape(-1)[cell] = values
     return column
 
 

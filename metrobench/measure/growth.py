@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 from msgspec import Struct
 
@@ -10,6 +12,8 @@ from metrobench.measure.plan import TOLERANCE, Plan
 
 MAX_BLOCKS = 1_000
 """Most blocks of one fit; longer runs get longer blocks (the fit looks at every pair of blocks)."""
+Z = 1.9599639845400545
+"""97.5 % quantile of the normal distribution."""
 MIN_BLOCKS = 4
 """Fewest blocks for which ends of a slope are given."""
 
@@ -49,14 +53,33 @@ class Growth(Struct, frozen=True):
 
 
 def theil_sen(times: Floats, values: Floats) -> Slope | None:
-    """Slope of `values` over `times`, both shape (n,); None under MIN_BLOCKS points or where it has no ends."""
+    """Slope of `values` over `times`, both shape (n,); None under MIN_BLOCKS points or where it has no ends.
+
+    The same figures as scipy.stats.theilslopes, whose package takes a second to import.
+    """
     if len(times) < MIN_BLOCKS:
         return None
-    from scipy.stats import theilslopes
-
-    value, _, lower, upper = theilslopes(values, times, 0.95)
-    ends = (float(value), float(lower), float(upper))
+    apart = np.subtract.outer(times, times)
+    later = apart > 0
+    slopes = np.sort(np.subtract.outer(values, values)[later] / apart[later])
+    variance = _kendall_variance(times, values)
+    if not len(slopes) or variance < 0.0:
+        return None
+    spread = Z * math.sqrt(variance)
+    lower = max(round((len(slopes) - spread) / 2.0) - 1, 0)
+    upper = min(round((len(slopes) + spread) / 2.0), len(slopes) - 1)
+    ends = (float(np.median(slopes)), float(slopes[lower]), float(slopes[upper]))
     return Slope(*ends) if np.isfinite(ends).all() else None
+
+
+def _kendall_variance(times: Floats, values: Floats) -> float:
+    """Variance of Kendall's score with ties, (2.6) of Sen 1968."""
+    n = len(values)
+    total = n * (n - 1) * (2 * n + 5)
+    for side in (times, values):
+        _, ties = np.unique(side, return_counts=True)
+        total -= int((ties * (ties - 1) * (2 * ties + 5)).sum())
+    return total / 18.0
 
 
 def block_index(ready: Floats, block: float) -> tuple[Ints, int, float]:
@@ -76,12 +99,19 @@ def block_index(ready: Floats, block: float) -> tuple[Ints, int, float]:
 
 def block_medians(index: Ints, n: int, values: Floats) -> tuple[Ints, Floats]:
     """Numbers of the blocks that hold a frame, and the median of each. All shapes (frames,) and (blocks,)."""
-    order = np.lexsort((values, index))
-    index, values = index[order], values[order]
-    edges = np.searchsorted(index, np.arange(n + 1))
-    held: Ints = np.flatnonzero(edges[1:] > edges[:-1])
-    first, size = edges[held], edges[held + 1] - edges[held]
-    return held, 0.5 * (values[first + (size - 1) // 2] + values[first + size // 2])
+    # 16 bits are sorted by radix, in a twentieth of the time; block_index makes at most MAX_BLOCKS + 2 blocks
+    order = np.argsort(index.astype(np.int16), kind="stable")
+    values = values[order]
+    edges = np.concatenate([[0], np.cumsum(np.bincount(index, minlength=n))])[: n + 1]
+    held: Ints = np.flatnonzero(np.diff(edges))
+    return held, np.array([_median(values[edges[block] : edges[block + 1]]) for block in held])
+
+
+def _median(values: Floats) -> float:
+    """numpy's median without its checks, which cost more than a short block's sorting."""
+    below, above = (len(values) - 1) // 2, len(values) // 2
+    ordered = np.partition(values, [below, above])
+    return 0.5 * float(ordered[below] + ordered[above])
 
 
 def tail_quantile(values: Floats, tail_share: float) -> float:

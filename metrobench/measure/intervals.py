@@ -78,8 +78,10 @@ def _two_way_variance(residual: np.ndarray, session: Ints, block: Ints) -> float
 
 def _cluster_sum(residual: np.ndarray, cluster: Ints) -> float:
     """Sum over clusters of the squared sum of residuals, with the small-sample factor G / (G - 1)."""
-    _, index = np.unique(cluster, return_inverse=True)
-    sums = np.bincount(index, weights=residual)
+    if int(cluster.max()) > 4 * len(cluster):
+        _, cluster = np.unique(cluster, return_inverse=True)
+    held = np.bincount(cluster) > 0
+    sums = np.bincount(cluster, weights=residual)[held]
     groups = len(sums)
     return float((sums**2).sum()) * (groups / (groups - 1) if groups > 1 else 1.0)
 

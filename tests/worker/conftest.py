@@ -24,11 +24,11 @@ def forkserver(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ForkServer]
 
 @pytest.fixture
 def launch(forkserver: ForkServer, tmp_path: Path) -> Iterator[Launch]:
-    """Launch workers of the smoke profile; they are killed afterwards."""
+    """Launch workers, of the smoke profile unless another is given; they are killed afterwards."""
     workers: list[Worker] = []
 
     def start(kv: str | None = None, **given: Any) -> Worker:
-        profile = load_profile("smoke")
+        profile = given.pop("profile", None) or load_profile("smoke")
         settings: dict[str, Any] = {
             "max_sessions": 8,
             "pool_tokens": 8192,

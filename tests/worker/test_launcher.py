@@ -12,10 +12,12 @@ import urllib.request
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 
 from metrobench.errors import UnreachableError, UsageError
 from metrobench.measure.facts import TELEMETRY_FIELDS
+from metrobench.profiles import load_profile
 from metrobench.worker import osproc
 from metrobench.worker.launcher import ForkServer, Worker
 from tests.worker.conftest import Launch
@@ -269,6 +271,35 @@ def test_dummy_weights_have_the_models_own_shape(launch: Launch):
     info = launch(weights="dummy", pool_tokens=4096, kv="window:100").info
     assert not info.stand_in
     assert (info.block_size, info.policy) == (128, "window:128")
+
+
+def test_a_frame_of_one_position_adds_one_token(launch: Launch):
+    worker = launch(profile=load_profile("kyutai-stt"), pool_tokens=8192)
+
+    async def play() -> None:
+        session = await talk(worker.url, fill=700)
+        frames = await session.frames(loud(0.8), 10)
+        assert [frame["resident_tokens"] for frame in frames] == list(range(701, 711))
+        await session.socket.close()
+
+    assert worker.info.policy == "window:768"
+    assert worker.info.max_model_len == 40_960
+    asyncio.run(play())
+
+
+def test_a_mixture_of_experts_runs_with_dummy_weights(launch: Launch):
+    dense = load_profile("smoke")
+    mixture = {"architecture": "Qwen3MoeForCausalLM", "experts": 4, "experts_per_token": 2, "expert_width": 64}
+    profile = msgspec.structs.replace(dense, decoder=msgspec.structs.replace(dense.decoder, **mixture))
+    worker = launch(profile=profile, weights="dummy", pool_tokens=4096)
+
+    async def play() -> None:
+        session = await talk(worker.url, fill=128)
+        assert len(await session.frames(loud(0.5) + quiet(0.5), 2)) == 2
+        await session.socket.close()
+
+    assert not worker.info.stand_in
+    asyncio.run(play())
 
 
 def test_weights_that_do_not_exist_are_one_clear_error(launch: Launch):

@@ -1,0 +1,123 @@
+"""`metrobench collapse`: how often do identical runs collapse, when, how, and what brings the server back?"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from metrobench.cli import options
+
+if TYPE_CHECKING:
+    from metrobench.cli.bench import Bench
+    from metrobench.probe import Setting
+    from metrobench.search.trials import Planned
+    from metrobench.servers import EmbeddedServer
+
+MAX_TRIALS = 1_000
+
+
+@click.command()
+@click.option(
+    "--sessions", type=click.IntRange(1, options.MAX_SESSIONS), required=True, metavar="N", help="Concurrent sessions."
+)
+@click.option(
+    "--trials", type=click.IntRange(1, MAX_TRIALS), default=20, show_default=True, help="Runs of each policy."
+)
+@click.option(
+    "--duration", default="2m", show_default=True, metavar="TIME", help="Measured time of each run, after the cut."
+)
+@click.option("--no-aftermath", is_flag=True, help="Do not try what brings a collapsed server back.")
+@click.option("--unguarded", is_flag=True, help="Leave the model's last position to the engine, which dies of it.")
+@options.resume
+@options.model
+@options.budget
+@options.worker
+@options.seed
+@options.output
+@options.vllm_args
+def collapse(
+    sessions: int,
+    trials: int,
+    duration: str,
+    no_aftermath: bool,
+    unguarded: bool,
+    resume: Path | None,
+    kv: str | None,
+    out: Path,
+    as_json: bool,
+    quiet: bool,
+    **asked: Any,
+) -> None:
+    """How often identical runs collapse: fresh worker per trial, policies interleaved."""
+    from metrobench.cli.bench import Bench, Request, print_json, several_policies
+    from metrobench.cli.output import say
+    from metrobench.report import collapse_table
+    from metrobench.search.trials import plan_trials
+    from metrobench.units import parse_duration
+
+    span = parse_duration(duration, name="--duration")
+    policies = several_policies(kv)
+    request = Request(kv=policies[0], miss_rate=None, slo=None, endpoint=None, protocol="realtime", **asked)
+    bench = Bench("collapse", request, out, quiet or as_json)
+    setting = replace(
+        bench.setting(span=span, stop_when_failed=False, extend_unresolved=False), aftermath=not no_aftermath
+    )
+    asked_for = [str(bench.on_blocks(policy)) for policy in policies]
+    bench.record.setting |= {
+        "kv": ",".join(asked_for),
+        "sessions": sessions,
+        "trials": trials,
+        "aftermath": not no_aftermath,
+        "unguarded": unguarded,
+    }
+    if resume is not None:
+        bench.resume(resume)
+    with bench.recorded():
+        if not as_json:
+            say(collapse_table.heading(bench.record))
+        planned = plan_trials(asked_for, trials)
+        left = planned[len(bench.record.probes) :]
+        if left:
+            with bench.embedded() as server:
+                _run(bench, setting, server.guarded(not unguarded), left, len(planned), sessions)
+        collapse_table.conclude(bench.record, bench.folder.path)
+    if as_json:
+        print_json(bench.record)
+    else:
+        say(collapse_table.text(bench.record))
+        say(f"report   {bench.folder.path / 'index.html'}")
+    sys.exit(bench.exit_code())
+
+
+def _run(
+    bench: Bench, setting: Setting, server: EmbeddedServer, planned: list[Planned], total: int, sessions: int
+) -> None:
+    """Make the trials that are left, one after another; an interrupt ends the batch after the trial it struck."""
+    from metrobench.policy import parse_policy
+    from metrobench.probe import probe
+
+    for step in planned:
+        policy = parse_policy(step.policy)
+        name = f"{step.number:03d}-{step.policy.replace(':', '-')}"
+        folder = bench.folder.subfolder(name)
+        watch = bench.watch(f"trial {step.number} of {total} · {step.policy}", setting.plan(sessions).seconds)
+        # the same seed for every policy of a round: the same audio, another fate
+        seed = bench.request.seed + step.repeat
+        found, verdict = probe(
+            replace(setting, policy=policy), server.under(policy), sessions, seed, step.number, folder, watch
+        )
+        if bench.interrupts.signum:
+            return
+        bench.add(found, f"probes/{name}")
+        bench.live.line(f"trial {step.number} of {total} · {step.policy} · {_words(verdict)}")
+
+
+def _words(verdict: Any) -> str:
+    from metrobench.units import seconds
+
+    found = verdict.collapse
+    return found.kind.value if found.observed is None else f"{found.kind.value} at {seconds(found.observed)}"

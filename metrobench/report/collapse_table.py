@@ -1,0 +1,182 @@
+"""A batch of trials in words: incidence per policy, what told them apart, what the engine said meanwhile."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from itertools import combinations
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import numpy as np
+
+from metrobench.errors import UsageError
+from metrobench.measure.collapse import Collapse
+from metrobench.measure.incidence import contrast, incidence, trial
+from metrobench.measure.verdict import NOT_WATCHED
+from metrobench.records import ProbeRecord, Record, read_telemetry
+from metrobench.report.layout import wrap
+from metrobench.report.terminal import notes, stand_in_line
+from metrobench.units import percent, seconds
+
+ENGINE_WORDS = ("kv_usage", "running", "waiting", "deferred", "preemptions")
+"""What an engine says of itself that people watch."""
+
+
+def heading(record: Record) -> str:
+    """What is being measured, in two or three lines."""
+    setting = record.setting
+    parts = (
+        record.profile["name"],
+        f"{setting['sessions']} sessions",
+        f"budget {seconds(setting['budget'])}",
+        setting["kv"].replace(",", ", "),
+        f"{setting['trials']} trials each of {seconds(setting['span'])}, interleaved, fresh worker each",
+    )
+    return "\n".join([*stand_in_line(record), *wrap(" · ".join(parts))])
+
+
+def conclude(record: Record, folder: Path) -> None:
+    """Note in the record what its trials say."""
+    policies = record.setting["kv"].split(",")
+    found = {policy: incidence([_trial(probe) for probe in _sound(record, policy)]) for policy in policies}
+    contrasts = [contrast(a, found[a], b, found[b]) for a, b in combinations(policies, 2)]
+    record.result = {
+        "policies": msgspec.to_builtins(found),
+        "contrasts": msgspec.to_builtins([each for each in contrasts if each is not None]),
+        "void": len(record.probes) - sum(each.trials for each in found.values()),
+        "aftermath": _aftermath(record.probes),
+        "silence": _silence(record, folder),
+    }
+
+
+def text(record: Record) -> str:
+    """The result of a batch."""
+    result: dict[str, Any] = record.result or {}
+    lines = ["", *_table(result["policies"]), ""]
+    for each in result["contrasts"]:
+        lines += wrap(f"{each['first']} against {each['second']}: p = {each['p']:.2g} (Fisher's exact test)")
+        if each["smallest"] is not None:
+            none, some = each["smallest"]
+            lines += wrap(f"smallest difference these trials could show: {none} against {some} collapses")
+        else:
+            lines += wrap("these trials are too few to show any difference")
+    if result["void"]:
+        lines += wrap(f"{result['void']} trials were not watched to their end (the client died) and are left out")
+    lines += _silence_lines(result["silence"])
+    lines += _aftermath_lines(result["aftermath"])
+    return "\n".join([*lines, *notes(record)])
+
+
+def _sound(record: Record, policy: str) -> list[ProbeRecord]:
+    """Trials of a policy that were watched to their end."""
+    return [
+        probe
+        for probe in record.probes
+        if probe.kv == policy and NOT_WATCHED.isdisjoint(probe.verdict["reasons"]) and probe.outcome != "interrupted"
+    ]
+
+
+def _trial(probe: ProbeRecord) -> Any:
+    verdict = probe.verdict
+    watched = verdict["cut"] + verdict["span"] + verdict["budget"]
+    return trial(msgspec.convert(verdict["collapse"], Collapse), watched)
+
+
+def _table(policies: dict[str, Any]) -> list[str]:
+    words = [("policy", "collapsed", "share", "95 % interval", "median onset", "range", "kinds")]
+    for policy, found in policies.items():
+        share = found["share"]
+        first, last = found["onset_first"], found["onset_last"]
+        words.append(
+            (
+                policy,
+                f"{found['collapsed']} of {found['trials']}",
+                "-" if share is None else percent(share["value"], 0),
+                "-" if share is None else f"{percent(share['lower'])} to {percent(share['upper'])}",
+                "-" if found["onset_median"] is None else seconds(found["onset_median"]),
+                "-" if first is None else f"{seconds(first)} to {seconds(last)}",
+                ", ".join(f"{kind} {count}" for kind, count in found["kinds"].items()) or "-",
+            )
+        )
+    widths = [max(len(line[column]) for line in words) for column in range(len(words[0]))]
+    lines = []
+    for line in words:
+        cells = [
+            line[0].ljust(widths[0]),
+            *(cell.rjust(width) for cell, width in zip(line[1:-1], widths[1:-1], strict=True)),
+        ]
+        lines.append("  ".join([*cells, line[-1]]).rstrip())
+    for policy, found in policies.items():
+        if found["outside"]:
+            lines += wrap(f"{policy}: {found['outside']} more collapsed when already overloaded, or from the start")
+    return lines
+
+
+def _aftermath(probes: Iterable[ProbeRecord]) -> dict[str, dict[str, int]]:
+    """By phase: collapsed trials in which it was tried, and those in which the server answered in it again."""
+    found: dict[str, dict[str, int]] = {}
+    for probe in probes:
+        for phase in probe.aftermath:
+            counts = found.setdefault(phase.phase, {"tried": 0, "served": 0})
+            counts["tried"] += 1
+            counts["served"] += phase.answered >= max(1, phase.sessions // 2)
+    return found
+
+
+_PHASE_WORDS = {
+    "waited": "waiting",
+    "paused": "pausing the audio",
+    "resumed": "resuming it",
+    "shed": "closing three of four sessions",
+}
+
+
+def _aftermath_lines(found: dict[str, dict[str, int]]) -> list[str]:
+    if not found:
+        return []
+    parts = [f"{_PHASE_WORDS.get(name, name)} {each['served']} of {each['tried']}" for name, each in found.items()]
+    return wrap(f"came back (half of the open sessions or more answered) by: {', '.join(parts)}")
+
+
+def _silence(record: Record, folder: Path) -> dict[str, Any] | None:
+    """The engine's own figures a moment after the first collapse that can be seen, beside what the client saw."""
+    for probe in record.probes:
+        found = msgspec.convert(probe.verdict["collapse"], Collapse)
+        if not found.collapsed or found.observed is None or found.named_at is None:
+            continue
+        with contextlib.suppress(UsageError):
+            telemetry = read_telemetry(folder / probe.folder)
+            place = int(np.searchsorted(telemetry["t"], found.named_at))
+            if place < len(telemetry["t"]):
+                said = {name: _known(telemetry[name][place]) for name in ENGINE_WORDS if name in telemetry}
+                return {
+                    "trial": probe.index,
+                    "kind": found.kind.value,
+                    "t": float(telemetry["t"][place]),
+                    "since": found.observed,
+                    "share": found.share,
+                    "sessions": probe.sessions,
+                    "engine": said,
+                }
+    return None
+
+
+def _silence_lines(silence: dict[str, Any] | None) -> list[str]:
+    if silence is None:
+        return []
+    said = silence["engine"]
+    figures = [f"kv {percent(said['kv_usage'], 0)}"] if said.get("kv_usage") is not None else []
+    figures += [f"{name} {said[name]:.0f}" for name in ENGINE_WORDS[1:] if said.get(name) is not None]
+    quiet = silence["t"] - silence["since"]
+    share = silence["share"] or 1.0
+    return wrap(
+        f"{silence['kind']} in trial {silence['trial']}: {seconds(quiet)} after its onset"
+        f" {round(share * silence['sessions'])} of {silence['sessions']} sessions had no answer,"
+        f" and the engine said of itself: {', '.join(figures) or 'nothing'}"
+    )
+
+
+def _known(value: Any) -> float | None:
+    return float(value) if np.isfinite(value) else None
