@@ -19,9 +19,10 @@ COMMANDS = {
     "check": "One session end to end: does this endpoint answer, and how fast?",
     "profiles": "The model profiles: rates, KV per session-minute, sessions per GPU.",
     "collapse": "How often identical runs collapse, when, how, and what helps.",
+    "predict-collapse": "When it will collapse: from shapes, a finished run or a server that runs.",
     "serve": "The embedded worker alone, as a realtime WebSocket endpoint.",
 }
-"""Command name to its one-line help; the code is in metrobench/cli/NAME.py."""
+"""Command name to its one-line help; the code is in metrobench/cli/NAME.py, dashes as underscores."""
 
 
 class _LazyGroup(click.Group):
@@ -33,8 +34,8 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"metrobench.cli.{cmd_name}")
-        command: click.Command = getattr(module, cmd_name)
+        name = cmd_name.replace("-", "_")
+        command: click.Command = getattr(importlib.import_module(f"metrobench.cli.{name}"), name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:

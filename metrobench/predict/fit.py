@@ -1,7 +1,8 @@
-"""When a pool will be full, told from its gauge: the growth of tokens fitted through the block arithmetic. Pure, seeded.
+"""When a pool will be full, told from its gauge: the growth of tokens fitted through the block arithmetic. Pure.
 
 The growth is a straight line of tokens a session plus a wander about it (who talks how much); the gauge sees both
-through blocks (stairs.py). The interval is a parametric bootstrap: lines, wander and futures drawn from the fit.
+through blocks (stairs.py). The interval is a parametric bootstrap: lines, wander and futures drawn from the fit, from a
+seed.
 """
 
 from __future__ import annotations
@@ -79,11 +80,9 @@ def fit(gauges: Gauges, pool: Pool | None, seed: int = 0) -> Fit:
         date = full if part.full else None
         return Fit(made_at, used, date, date, date, date, None, part.samples, part.since, part.why)
     seen = _thin(part)
-    slope = theil_sen(seen.x, seen.blocks)
-    if slope is None or slope.value <= 0.0:
-        raise NotValidError(f"the gauge has not grown since {part.since:.0f} s, nor stood still long enough")
-    straight = (seen.pool.usable - _intercept(seen, slope.value)) / slope.value
-    stairs = fit_stairs(seen.x, seen.blocks, seen.sessions, seen.pool, slope.value)
+    slope = _slope(seen)
+    straight = (seen.pool.usable - float(np.median(seen.blocks - slope * seen.x))) / slope
+    stairs = fit_stairs(seen.x, seen.blocks, seen.sessions, seen.pool, slope)
     best = min(stairs, key=lambda stair: stair.misfit)
     ends = np.quantile(_draws(seen, stairs, best, np.random.default_rng(seed)), [0.025, 0.975]) + seen.middle
     time = max(_crosses(seen, best) + seen.middle, made_at)
@@ -139,8 +138,15 @@ def _thin(part: Growing) -> _Seen:
     return _Seen(t - middle, blocks, middle, 1.0 if part.sessions is None else part.sessions, part.pool)
 
 
-def _intercept(seen: _Seen, slope: float) -> float:
-    return float(np.median(seen.blocks - slope * seen.x))
+def _slope(seen: _Seen) -> float:
+    """Rise of the gauge, blocks a second: Theil-Sen, or least squares where most pairs lie on one stair."""
+    found = theil_sen(seen.x, seen.blocks)
+    slope = found.value if found is not None else 0.0
+    if slope <= 0.0:
+        slope = float(np.polyfit(seen.x, seen.blocks, 1)[0])
+    if slope <= 0.0:
+        raise NotValidError("the gauge does not grow, and has not stood still long enough to say so")
+    return slope
 
 
 def _crosses(seen: _Seen, stair: Stair) -> float:
@@ -170,7 +176,8 @@ def _futures(seen: _Seen, stair: Stair, parts: int, draws: int, rng: np.random.G
     rate = np.maximum(stair.rate + errors[:, 1], SLOWEST_DRAWN * stair.rate)
     missing = full_at(seen.pool, seen.sessions, stair.width) - level
     spread = np.sqrt(variances[which] * np.maximum(missing, 0.0) / rate + jitter)
-    return last + np.maximum(missing + spread * rng.standard_normal(draws), 0.0) / rate
+    dates: Floats = last + np.maximum(missing + spread * rng.standard_normal(draws), 0.0) / rate
+    return dates
 
 
 def _shifts(seen: _Seen, stair: Stair, parts: int, jitter: float) -> tuple[Floats, Floats, Floats]:
@@ -196,7 +203,9 @@ def _shifts(seen: _Seen, stair: Stair, parts: int, jitter: float) -> tuple[Float
     return times[kept], shifts[kept], noise[kept]
 
 
-def _weigh(times: Floats, shifts: Floats, noise: Floats, variances: Floats, last: float) -> tuple[Floats, Floats, Floats]:
+def _weigh(
+    times: Floats, shifts: Floats, noise: Floats, variances: Floats, last: float
+) -> tuple[Floats, Floats, Floats]:
     """For each variance of a random walk under the shifts: its weight (restricted likelihood), and mean and root of the
     covariance of the errors of the level at `last` and of the rate. Shapes (v,), (v, 2), (v, 2, 2)."""
     since = times - (2.0 * times[0] - times[1])

@@ -58,7 +58,7 @@ class Growing:
     """The samples to fit."""
 
     t: Floats
-    """Seconds. Where sessions came meanwhile: session-seconds so far, over the sessions of the end, up to the last t."""
+    """Seconds. Where sessions came meanwhile: session-seconds so far over the sessions of the end, up to the last t."""
     blocks: Floats
     """Blocks in use, as if all sessions of the end had been there from the beginning."""
     pool: Pool
@@ -97,7 +97,7 @@ def growing_part(gauges: Gauges, pool: Pool | None) -> Growing | Standing:
     _enough(len(part.t), "sessions have only just begun")
     _fresh(part)
     blocks = part.used * size.usable
-    steady = _steady(part, blocks, size)
+    steady = _steady(part, blocks)
     if steady is not None:
         return steady
     part, blocks, slowed = _after_slowing(part, blocks)
@@ -153,7 +153,7 @@ def _fresh(part: Gauges) -> None:
         )
 
 
-def _steady(part: Gauges, blocks: Floats, pool: Pool) -> Standing | None:
+def _steady(part: Gauges, blocks: Floats) -> Standing | None:
     """The last third does not grow, and is long enough to say so."""
     length = float(part.t[-1] - part.t[0])
     cut = int(np.searchsorted(part.t, part.t[0] + length * 2.0 / 3.0))

@@ -17,6 +17,7 @@ from metrobench.schedule import GOLDEN
 
 NULL_BLOCKS = 1
 """vLLM keeps one block of the pool for itself."""
+FREE = KvPolicy(UNBOUNDED)
 SAME = 1e-6
 """Parts of a frame within which two times are one."""
 
@@ -44,11 +45,11 @@ class Group:
     """When the audio of each session begins, shape (sessions,). Its k-th frame is complete k units later."""
     unit: float
     """Seconds of audio in one frame."""
-    growth: int
-    """Tokens that one frame adds to the context, at least 1."""
+    growth: float
+    """Tokens that one frame adds to the context, at least 1; whole where every frame adds the same."""
     resident: Ints
     """Tokens that each holds from the beginning, shape (sessions,)."""
-    policy: KvPolicy = KvPolicy(UNBOUNDED)
+    policy: KvPolicy = FREE
     """In force, on whole blocks."""
     in_flight: int = 0
     """I: most tokens of one session that the engine is given and has not done; counts where a window bounds it."""
@@ -64,9 +65,9 @@ class Group:
         return done
 
 
-def blocks_of(tokens: Ints, block_size: int) -> Ints:
+def blocks_of(tokens: Ints | Floats, block_size: int) -> Ints:
     """Blocks that contexts of so many tokens fill."""
-    return -(-tokens // block_size)
+    return (-(-tokens // block_size)).astype(np.int64)
 
 
 def blocks_at(group: Group, t: float, block_size: int, *, at_peak: bool = True) -> int:
@@ -152,10 +153,10 @@ def most_sessions(pool: Pool, policy: KvPolicy, in_flight: int) -> int:
     return pool.usable // peak_blocks(policy.on_blocks(pool.block_size), in_flight, pool.block_size)
 
 
-def sessions_for(pool: Pool, duration: float, unit: float, growth: int) -> int:
+def sessions_for(pool: Pool, duration: float, unit: float, growth: float) -> int:
     """Fresh sessions without a window whose pool is not full after `duration` seconds, started together."""
     frames = int(np.floor(duration / unit + SAME))
-    return pool.usable // max(1, -(-frames * growth // pool.block_size))
+    return int(pool.usable // max(1.0, np.ceil(frames * growth / pool.block_size)))
 
 
 def _recycled(group: Group, frames: Ints) -> Ints:
