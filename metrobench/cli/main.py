@@ -17,14 +17,15 @@ COMMANDS = {
     "capacity": "How many sessions a deployment sustains (MSCS), fresh server per run.",
     "run": "One measured run at a fixed number of sessions.",
     "check": "One session end to end: does this endpoint answer, and how fast?",
-    "profiles": "The model profiles: rates, KV per session-minute, sessions per GPU.",
     "collapse": "How often identical runs collapse, when, how, and what helps.",
-    "corpus": "Audio corpora: what there is, is it whole, and more of it.",
-    "report": "Stored records again: terminal, HTML, Markdown, CSV or JSON.",
+    "predict-collapse": "When it will collapse: from shapes, a finished run or a server that runs.",
     "serve": "The embedded worker alone, as a realtime WebSocket endpoint.",
+    "report": "Stored records again: terminal, HTML, Markdown, CSV or JSON.",
+    "profiles": "The model profiles: rates, KV per session-minute, sessions per GPU.",
+    "corpus": "Audio corpora: what there is, is it whole, and more of it.",
     "doctor": "Can this machine measure? Clock, timer, pacing, cores, GPU, vLLM.",
 }
-"""Command name to its one-line help; the code is in metrobench/cli/NAME.py."""
+"""Command name to its one-line help; the code is in metrobench/cli/NAME.py, dashes as underscores."""
 
 
 class _LazyGroup(click.Group):
@@ -36,8 +37,8 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in COMMANDS:
             return None
-        module = importlib.import_module(f"metrobench.cli.{cmd_name}")
-        command: click.Command = getattr(module, cmd_name)
+        name = cmd_name.replace("-", "_")
+        command: click.Command = getattr(importlib.import_module(f"metrobench.cli.{name}"), name)
         return command
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
