@@ -90,6 +90,10 @@ def _any(place: int, record: Record) -> tuple[str, ...]:
         at_lo = worst_passed(record, record.result["mscs"]["lo"])
         return (str(place), record.kind, what, _interval(record), _missed(at_lo), *_figures(at_lo))
     last = record.probes[-1] if record.probes else None
+    if record.kind == "collapse" and record.result is not None:
+        found = record.result["policies"].values()
+        result = ", ".join(f"{each['collapsed']}/{each['trials']}" for each in found)
+        return (str(place), record.kind, what, f"collapsed {result}", "-", "-", "-", "-")
     result = f"{last.sessions}: {last.outcome}" if last else record.status
     return (str(place), record.kind, what, result, _missed(last), *_figures(last))
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from metrobench.records import Record
-from metrobench.report import capacity_table, comparison, sentence, trust
+from metrobench.report import capacity_table, collapse_table, comparison, sentence, trust
 from metrobench.report.stored import Stored
 
 MOST_WORDS = 10
@@ -30,8 +30,12 @@ def _record(record: Record) -> str:
         parts.append(f"Limited by {result['limited_by']['limit']}: {_words(result['limited_by']['why'])}.")
     if result.get("arithmetic"):
         parts.append(f"{_words(result['arithmetic'])}.")
-    rows = [capacity_table.cells(row) for row in capacity_table.rows(record)]
-    parts.append(_table(capacity_table.HEADINGS, rows))
+    if record.kind == "collapse":
+        parts.append(_table(collapse_table.HEADINGS, collapse_table.rows(record)))
+        parts.append(_list(_words(remark) for remark in collapse_table.remarks(record)))
+    else:
+        rows = [capacity_table.cells(row) for row in capacity_table.rows(record)]
+        parts.append(_table(capacity_table.HEADINGS, rows))
     parts.append(_list(_words(warning.advice) for warning in record.warnings))
     doubts = [check for check in trust.checks(record) if check.state in (trust.DOUBTFUL, trust.BAD)]
     parts.append(_list(f"{check.what}: {_words(check.seen)} (allowed: {check.allowed})" for check in doubts))

@@ -14,6 +14,8 @@ def verdict(record: Record) -> str:
         return _capacity(record)
     if not record.probes:
         return "Nothing was measured."
+    if record.kind == "collapse":
+        return _batch(record)
     probe = record.probes[-1]
     return _check(probe) if record.kind == "check" else _run(probe)
 
@@ -71,6 +73,16 @@ _LIMITS = {
     "gateway": "the gateway",
     "client": "the load generator itself, not the server",
 }
+
+
+def _batch(record: Record) -> str:
+    if record.result is None:
+        return "The trials did not get far enough to say anything."
+    parts: list[str] = []
+    for policy, found in record.result["policies"].items():
+        count = f"none of {found['trials']}" if not found["collapsed"] else f"{found['collapsed']} of {found['trials']}"
+        parts.append(f"{count} at {policy}")
+    return f"Runs of {record.setting['sessions']} sessions that collapsed: {', '.join(parts)}."
 
 
 def _run(probe: ProbeRecord) -> str:

@@ -60,6 +60,33 @@ class Figures:
         yield elements.figure(title, drawing, caption, _rows(title, f"f{self.drawn}", headings, rows))
 
 
+def of_trials(figures: Figures, record: Record) -> str:
+    """Share of the runs that still serve, against time."""
+    found = (record.result or {}).get("policies", {})
+    end = max((probe.verdict["cut"] + probe.verdict["span"] for probe in record.probes), default=0.0)
+    curves = [
+        (policy, [(step["t"], step["share"], step["lower"], step["upper"]) for step in each["survival"]])
+        for policy, each in found.items()
+        if each["trials"]
+    ]
+    if not curves or not end:
+        return ""
+    rows: list[tuple[str, ...]] = [
+        (policy, seconds(t), percent(share, 0), "-" if low is None or high is None else f"{low:.2f} to {high:.2f}")
+        for policy, steps in curves
+        for t, share, low, high in steps
+    ]
+    return figures.grid(
+        figures.draw(
+            "Runs that still serve",
+            "Kaplan-Meier, with 95 % intervals; runs that did not collapse count until their end.",
+            ("policy", "onset", "still serving", "95 % interval"),
+            rows,
+            lambda: plots.survival(curves, end),
+        )
+    )
+
+
 def of_search(figures: Figures, record: Record) -> str:
     """Misses and latency against the number of sessions."""
     runs = points(record)

@@ -19,10 +19,12 @@ def page(view: View) -> str:
     """The page of one record: the verdict, whether it can be trusted, the runs, plots, setting."""
     record, drawn = view.stored.record, Figures()
     searched = record.kind == "capacity" or len({probe.sessions for probe in record.probes}) > 1
+    trials = record.kind == "collapse"
     against = of_search(drawn, record) if searched else ""
     closeups = [sections.closeup(drawn, run, alone=len(record.probes) == 1) for run in view.closeups]
     main = "".join(
         (
+            sections.collapses(drawn, record) if trials else "",
             sections.trusted(view),
             elements.section(
                 "Runs",

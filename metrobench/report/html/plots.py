@@ -19,6 +19,8 @@ from metrobench.units import percent, rate, seconds
 WIDE_RANGE = 30.0
 """Largest over median latency from which the axis is logarithmic."""
 MARKERS = {"passed": "o", "failed": "X", "void": "o", "unresolved": "D", "interrupted": "s"}
+Step = tuple[float, float, float | None, float | None]
+"""Time, share, lower and upper end of a survival curve."""
 SERIES = ("one", "two", "three", "four")
 """Colours of several series of one plot."""
 
@@ -162,6 +164,29 @@ def records_by_sessions(groups: Sequence[tuple[str, Sequence[Point]]], q: float)
             colour, marker = COLOURS[SERIES[place % 4]], "o^sDvP*X"[place % 8]
             axes.plot(x, y, marker, color=colour, markersize=6, markerfacecolor="none", label=name)
     sessions_axis(axes, [point.sessions for _, points in groups for point in points])
+    return canvas
+
+
+def survival(curves: Sequence[tuple[str, Sequence[Step]]], end: float) -> Canvas:
+    """Share of runs that still serve, one line a policy, with its interval."""
+    canvas = Canvas()
+    axes = canvas.axes[0]
+    for place, (name, steps) in enumerate(curves):
+        colour, style = COLOURS[SERIES[place % 4]], ("-", "--", "-.", ":")[place % 4]
+        t = [0.0, *(step[0] for step in steps), end]
+        shares = [1.0, *(step[1] for step in steps)]
+        axes.step(t, [*shares, shares[-1]], style, where="post", color=colour, label=name)
+        known = [step for step in steps if step[2] is not None and step[3] is not None]
+        if known:
+            x, low, high = [step[0] for step in known], [step[2] for step in known], [step[3] for step in known]
+            axes.fill_between(
+                [*x, end], [*low, low[-1]], [*high, high[-1]], step="post", color=colour, alpha=0.15, linewidth=0
+            )
+    axes.set_xlim(0.0, end)
+    axes.set_ylim(-0.03, 1.05)
+    axes.yaxis.set_major_formatter(shown(lambda value: percent(value, 0)))
+    axes.set_ylabel("runs still serving")
+    clock_axis(axes, "time since the start")
     return canvas
 
 

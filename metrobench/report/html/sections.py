@@ -7,7 +7,7 @@ from typing import Any
 
 from metrobench.measure.sessions import SessionRow
 from metrobench.records import ProbeRecord, Record
-from metrobench.report import capacity_table, sentence, trust
+from metrobench.report import capacity_table, collapse_table, sentence, trust
 from metrobench.report.html import elements, figures
 from metrobench.report.view import Closeup, View
 from metrobench.units import percent, rate, seconds
@@ -50,6 +50,16 @@ def verdict(view: View) -> str:
     if result.get("arithmetic"):
         parts.append(elements.paragraph(f"{result['arithmetic']}."))
     return "".join(parts)
+
+
+def collapses(drawn: figures.Figures, record: Record) -> str:
+    """How often and when the runs of a batch collapsed, and what else they say."""
+    return elements.section(
+        "Collapses",
+        elements.table("One line a policy", collapse_table.HEADINGS, collapse_table.rows(record)),
+        elements.items(collapse_table.remarks(record)),
+        figures.of_trials(drawn, record),
+    )
 
 
 def trusted(view: View) -> str:
