@@ -282,7 +282,7 @@ class Bench:
         """Fresh embedded workers, forked from a process that loads vLLM now."""
         cores = layout()
         self.live.status("loading vLLM (about 10 s, once)")
-        forkserver = ForkServer(self.folder.path / "workers.log")
+        forkserver = ForkServer(self.folder.path / "workers.log", self.profile.stand_in if self.stand_in else None)
         with self.interrupts.at_once():
             forkserver.start()
         with forkserver, threads_on(cores.front):

@@ -78,7 +78,7 @@ def serve(
             vllm_args=arguments,
         )
         live.status("loading vLLM (about 10 s)")
-        forkserver = ForkServer(log)
+        forkserver = ForkServer(log, profile.stand_in if chosen == STANDIN else None)
         with interrupts.at_once():
             forkserver.start()
         with forkserver:

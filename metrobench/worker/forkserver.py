@@ -1,6 +1,6 @@
 """The fork server: loads vLLM once, then forks a worker whenever it is asked. One thread, always.
 
-Run as `python -m metrobench.worker.forkserver SOCKET_FD PARENT_PID ROOT_FOLDER`. It ends, and takes every worker
+Run as `python -m metrobench.worker.forkserver SOCKET_FD PARENT_PID ROOT_FOLDER MATRICES` (JSON, see warmup.py). It ends, and takes every worker
 with it, when its parent closes the socket, dies, or is killed.
 """
 
@@ -20,7 +20,10 @@ import traceback
 from pathlib import Path
 from typing import NoReturn
 
+import msgspec
+
 from metrobench.worker import channel, osproc, preload
+from metrobench.worker.warmup import Matrix
 
 
 class _Server:
@@ -174,7 +177,7 @@ def main(argv: list[str]) -> int:
     osproc.adopt_orphans()
     server = _Server(socket.socket(fileno=fd), parent, root)
     started = time.monotonic()
-    outcome = preload.load()
+    outcome = preload.load(msgspec.json.decode(argv[3], type=list[Matrix]))
     server.watch_signals()
     try:
         if isinstance(outcome, channel.Failed):

@@ -21,8 +21,10 @@ from typing import Any
 import msgspec
 
 from metrobench.errors import UnreachableError, UsageError
+from metrobench.profiles import StandIn
 from metrobench.worker import channel
 from metrobench.worker.spec import WorkerInfo, WorkerSpec, encode_spec
+from metrobench.worker.warmup import matrices
 
 PRELOAD_TIMEOUT = 300.0
 ANSWER_TIMEOUT = 30.0
@@ -146,8 +148,10 @@ class ForkServer:
     that its parent is gone.
     """
 
-    def __init__(self, log: Path) -> None:
+    def __init__(self, log: Path, shape: StandIn | None = None) -> None:
+        """`shape`: the stand-in that will run, so that its kernels are compiled before the first worker."""
         self.preload_seconds = 0.0
+        self._matrices = [] if shape is None else matrices(shape)
         self.vllm_version = ""
         self.see_log = f"see {log}"
         self._log = log
@@ -180,6 +184,7 @@ class ForkServer:
             str(theirs.fileno()),
             str(os.getpid()),
             str(root),
+            msgspec.json.encode(self._matrices).decode(),
         ]
         with theirs, self._log.open("ab") as log:
             self._process = subprocess.Popen(

@@ -9,10 +9,12 @@ import importlib.util
 import multiprocessing
 import os
 import sys
+from collections.abc import Sequence
 from multiprocessing.context import BaseContext
 from pathlib import Path
 
 from metrobench.worker.channel import Failed
+from metrobench.worker.warmup import CACHE, Matrix, compile_kernels
 
 ENVIRONMENT = {
     "OMP_NUM_THREADS": "1",
@@ -25,6 +27,7 @@ ENVIRONMENT = {
     "DO_NOT_TRACK": "1",
     "VLLM_USE_FLASHINFER_SAMPLER": "0",
     "VLLM_LOGGING_LEVEL": "WARNING",
+    **CACHE,
 }
 """Set before any import, where the user has not set them."""
 
@@ -66,8 +69,8 @@ MODELS = {"Qwen3ForCausalLM": "vllm.model_executor.models.qwen3"}
 _INSTALL = 'pip install "metrobench[cpu]" (or [gpu] beside a CUDA GPU)'
 
 
-def load() -> str | Failed:
-    """vLLM's version once everything is loaded, or why it cannot be."""
+def load(wanted: Sequence[Matrix] = ()) -> str | Failed:
+    """vLLM's version once everything is loaded, and the kernels of these matrices compiled, or why it cannot be."""
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
     hide_unwanted()
@@ -77,7 +80,9 @@ def load() -> str | Failed:
     try:
         for name in MODULES:
             importlib.import_module(name)
-        return _load_platform()
+        version = _load_platform()
+        compile_kernels(wanted)
+        return version
     except Exception as error:
         return Failed(f"vLLM does not load: {type(error).__name__}: {error}", _INSTALL)
     finally:
