@@ -1,7 +1,7 @@
 """The fork server: loads vLLM once, then forks a worker whenever it is asked. One thread, always.
 
-Run as `python -m metrobench.worker.forkserver SOCKET_FD PARENT_PID ROOT_FOLDER MATRICES` (JSON, see warmup.py). It ends,
-and takes every worker with it, when its parent closes the socket, dies, or is killed.
+Run as `python -m metrobench.worker.forkserver SOCKET_FD PARENT_PID ROOT_FOLDER MATRICES` (JSON, see warmup.py).
+It ends, and takes every worker with it, when its parent closes the socket, dies, or is killed.
 """
 
 from __future__ import annotations
