@@ -16,7 +16,7 @@ from msgspec import Struct
 from metrobench.errors import NotValidError
 from metrobench.measure.frames import Floats
 from metrobench.measure.growth import theil_sen
-from metrobench.predict.gauges import Gauges, Growing, Standing, growing_part
+from metrobench.predict.gauges import Gauges, Growing, Standing, growing_part, thinned
 from metrobench.predict.model import Pool
 from metrobench.predict.stairs import Stair, fit_stairs, full_at, mean_blocks, steepness
 
@@ -122,7 +122,8 @@ class Score(Struct, frozen=True):
     of_onset: float
     """|t*_pred - t_obs| / t_obs."""
     of_rest: float | None
-    """|t*_pred - t_obs| / (t_obs - t_forecast); None: made at the onset or later."""
+    """|t*_pred - t_obs| / (t_obs - t_forecast); None: made at the onset, or so shortly before that it is not known well
+    enough."""
 
 
 def score(predicted: float, made_at: float, observed: float) -> Score:
@@ -132,8 +133,7 @@ def score(predicted: float, made_at: float, observed: float) -> Score:
 
 
 def _thin(part: Growing) -> _Seen:
-    keep = np.unique(np.linspace(0, len(part.t) - 1, MOST_SAMPLES).round().astype(int))
-    t, blocks = part.t[keep], part.blocks[keep]
+    t, blocks = thinned(part.t, part.blocks, MOST_SAMPLES)
     middle = float(t.mean())
     return _Seen(t - middle, blocks, middle, 1.0 if part.sessions is None else part.sessions, part.pool)
 

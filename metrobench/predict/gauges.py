@@ -79,6 +79,12 @@ class Standing:
     why: str
 
 
+def thinned(t: Floats, values: Floats, most: int = 200) -> tuple[Floats, Floats]:
+    """At most so many samples, evenly chosen."""
+    keep = np.unique(np.linspace(0, len(t) - 1, min(len(t), most)).round().astype(int))
+    return t[keep], values[keep]
+
+
 def growing_part(gauges: Gauges, pool: Pool | None) -> Growing | Standing:
     """The part since sessions last left or the gauge fell. Raises NotValidError where it does not bear a forecast."""
     _enough(len(gauges.t), f"{len(gauges.t)} samples")
@@ -180,7 +186,7 @@ def _after_slowing(part: Gauges, blocks: Floats) -> tuple[Gauges, Floats, str]:
     half = len(blocks) // 2
     if half < 2 * MIN_SAMPLES or (part.sessions is not None and np.ptp(part.sessions) > 0):
         return part, blocks, ""
-    early, late = theil_sen(part.t[:half], blocks[:half]), theil_sen(part.t[half:], blocks[half:])
+    early, late = (theil_sen(*thinned(part.t[side], blocks[side])) for side in (slice(half), slice(half, None)))
     if early is None or late is None or late.value > 0.6 * early.value or late.upper > early.lower:
         return part, blocks, ""
     moment = seconds(float(part.t[half]))
