@@ -1,7 +1,7 @@
 """An independent server that measures when audio arrives: `python benchmarks/sink.py --out FILE [--core N]`.
 
-It speaks enough of the dialect of the embedded worker to be streamed to, answers every frame at once, and stamps each
-chunk with CLOCK_MONOTONIC when it is read. Prints its port; writes the arrivals when its standard input closes.
+It answers every frame at once, and stamps each chunk with CLOCK_MONOTONIC when it is read. Prints its port; writes the
+arrivals when its standard input closes.
 It asks for SCHED_FIFO and prints whether it got it: without, its own lateness is 0.5-1.4 ms (p99) on a busy machine.
 """
 
@@ -15,66 +15,38 @@ import json
 import os
 from array import array
 from pathlib import Path
-from time import monotonic, sleep
-from typing import Any
+from time import monotonic
 
 import numpy as np
 import uvloop
-from picows import WSFrame, WSListener, WSMsgType, WSTransport, ws_create_server
 
-SMALLEST_AUDIO = 300
-"""Bytes: shorter messages are control messages."""
-
-_DONE = '{"type":"metrobench.frame.done","frame":%d,"media_time":{"start_ms":%d,"duration_ms":%d},"tokens":3}'
+from metrobench.doctor.echo import Echo, listen
 
 
-class Sink(WSListener):  # type: ignore[misc]
+class Sink(Echo):
     """One connection and the arrival times of its chunks."""
 
     def __init__(self, unit_chunks: int) -> None:
+        super().__init__(unit_chunks)
         self.arrivals = array("d")
-        self._unit = unit_chunks
-        self._next = unit_chunks
 
-    def on_ws_connected(self, transport: WSTransport) -> None:
-        transport.send(WSMsgType.TEXT, b'{"type":"session.created","session":{}}')
-
-    def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
-        now = monotonic()
-        if frame.msg_type == WSMsgType.CLOSE:
-            transport.send_close(frame.get_close_code())
-            transport.disconnect()
-        elif frame.payload_size >= SMALLEST_AUDIO:
-            arrivals = self.arrivals
-            arrivals.append(now)
-            if len(arrivals) == self._next:
-                done = self._next // self._unit - 1
-                self._next += self._unit
-                transport.send(WSMsgType.TEXT, (_DONE % (done, done * self._unit * 20, self._unit * 20)).encode())
-        elif json.loads(frame.get_payload_as_bytes())["type"] == "session.update":
-            transport.send(WSMsgType.TEXT, b'{"type":"session.updated","session":{}}')
+    def heard(self) -> None:
+        self.arrivals.append(monotonic())
 
 
 async def serve(unit_chunks: int, nap: float, out: Path, scheduler: str) -> None:
     """Listen until standard input closes, then write `out` (npz: one array of arrival times for each connection)."""
     loop = asyncio.get_running_loop()
-
-    def rest() -> None:
-        sleep(nap)
-        loop.call_soon(rest)
-
-    if nap > 0:
-        rest()
     sinks: list[Sink] = []
 
-    def listener(_request: Any) -> Sink:
+    def session() -> Sink:
         sinks.append(Sink(unit_chunks))
         return sinks[-1]
 
-    server = await ws_create_server(listener, "127.0.0.1", 0, read_buffer_init_size=8192, backlog=1024)
+    _server, port = await listen(session, nap)
     gc.freeze()
     gc.disable()
-    print(json.dumps({"port": server.sockets[0].getsockname()[1], "scheduler": scheduler}), flush=True)
+    print(json.dumps({"port": port, "scheduler": scheduler}), flush=True)
     ended = asyncio.Event()
     loop.add_reader(0, ended.set)
     await ended.wait()

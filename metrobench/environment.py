@@ -50,7 +50,7 @@ def describe_machine() -> Environment:
         cores=len(usable_cores()),
         memory_bytes=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         load_average=round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
-        gpus=_gpus(),
+        gpus=gpu_names(),
         versions=_versions(),
     )
 
@@ -70,7 +70,7 @@ def _cpu_name() -> str:
     return platform.machine()
 
 
-def _gpus() -> list[str]:
+def gpu_names() -> list[str]:
     """NVIDIA GPUs by name, from the driver's own files (no library, no process)."""
     names = []
     for file in sorted(Path("/proc/driver/nvidia/gpus").glob("*/information")):

@@ -32,14 +32,15 @@ class Lock:
         self._descriptor = -1
 
 
-def take(folder: Path) -> Lock | None:
+def take(folder: Path, *, wait: bool = False) -> Lock | None:
     """The folder's lock; None when a live process holds it. Raises OSError where the folder cannot be written.
 
-    On a file system without locks the folder counts as one's own.
+    With `wait`, for a folder just made, that of a passing look at it is waited for. On a file system without locks the
+    folder counts as one's own.
     """
     descriptor = os.open(folder / NAME, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
     except OSError as error:
         if error.errno == errno.EWOULDBLOCK:
             os.close(descriptor)

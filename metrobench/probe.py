@@ -11,10 +11,11 @@ from typing import Any
 
 import psutil
 
+from metrobench.corpus.mix import Noise
 from metrobench.journal import Begun, Journal
 from metrobench.load.process import LoadProcess
 from metrobench.load.spec import LoadEvent, LoadSpec
-from metrobench.measure.facts import RunFacts
+from metrobench.measure.facts import FRAME_DTYPE, RunFacts
 from metrobench.measure.plan import Plan, Slo, extended, plan_run
 from metrobench.measure.telemetry import Row, cpu_shares, since
 from metrobench.measure.verdict import Outcome, Verdict, judge
@@ -30,6 +31,8 @@ BUSY = 0.9
 """CPU share of an engine whose core is warm throughout: a core that rests now and then is slow after each rest."""
 RAMP = 0.5
 """Seconds from the first complete frames until the engine's core is busy."""
+ROOM = 32 << 20
+"""Bytes of a run folder that do not grow with the run: the lags, the pages, what is kept back for a full disk."""
 MAX_SPAN_FACTOR = 4
 """An unresolved run goes on to 2 T, at most 4 T (measurement.md, A run and its verdict)."""
 
@@ -51,6 +54,11 @@ class Setting:
     stop_when_failed: bool
     """End the run as soon as it has certainly failed."""
     extend_unresolved: bool
+    noise: Noise | None = None
+    gain: float = 0.0
+    talk: str = "half"
+    table: Path | None = None
+    """The clips, noise and gain prepared for this profile's sample rate (LoadSpec.table)."""
     excuse_slow: bool = True
     """A run that fails on a slow machine is void."""
     aftermath: bool = False
@@ -182,6 +190,12 @@ def _describe(server: Server, running: Running) -> dict[str, Any]:
     return running.describe() | {"client_cores": sorted(server.client_cores or ())}
 
 
+def room_needed(setting: Setting, plan: Plan) -> int:
+    """Bytes on disk that one run may need at a time, about: its raw facts, and the tables made of them."""
+    longest = plan.frames * (MAX_SPAN_FACTOR if setting.extend_unresolved else 1)
+    return 2 * plan.sessions * (plan.cut_frames + longest) * FRAME_DTYPE.itemsize + ROOM
+
+
 def load_spec(
     setting: Setting, server: Server, url: str, plan: Plan, seed: int, fill_tokens: int, spool: Path
 ) -> LoadSpec:
@@ -207,6 +221,10 @@ def load_spec(
         stop_after_misses=plan.allowed if setting.stop_when_failed else None,
         cores=server.client_cores,
         sample_rate=timing.sample_rate,
+        noise=setting.noise,
+        gain=setting.gain,
+        talk=setting.talk,
+        table=setting.table,
     )
 
 

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import msgspec
-
 from metrobench.journal import Begun
 from metrobench.measure.facts import RunFacts
 from metrobench.measure.limits import Evidence
 from metrobench.measure.telemetry import Row, cpu_shares, mean, peak
 from metrobench.measure.verdict import Verdict, judge
 from metrobench.measure.warnings import Warn
-from metrobench.records import ProbeRecord
+from metrobench.records import ProbeRecord, plain
 
 DOUBTFUL_OTHERS = 0.12
 """CPU of other programs, in cores, above which a run is doubtful."""
@@ -45,7 +43,7 @@ def make_record(begun: Begun, folder: str, facts: RunFacts, rows: list[Row], ver
         wall_seconds=0.0,
         start_seconds=None,
         fill_seconds=None,
-        verdict=msgspec.to_builtins(verdict),
+        verdict=plain(verdict),
         cpu_shares=cpu_shares(rows, begun.plan),
         kv_peak=peak(rows, "kv_usage"),
         waiting_peak=peak(rows, "waiting"),

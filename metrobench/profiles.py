@@ -130,7 +130,7 @@ class Profile(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
     timing: Timing
     reference_gpu: ReferenceGpu
     stand_in: StandIn
-    sources: dict[str, str]
+    sources: dict[str, str] = {}
     """Where each figure comes from, by dotted name."""
     stages: dict[str, Stage] = {}
     """The model's other stages, by name."""

@@ -147,7 +147,7 @@ class RunFolder:
         try:
             parent.mkdir(parents=True, exist_ok=True)
             path = _fresh(parent, f"{stamp}-{re.sub(r'[^A-Za-z0-9._-]+', '-', name)}")
-            folder = cls(path, take(path))
+            folder = cls(path, take(path, wait=True))
             with folder._reserve.open("wb") as file:
                 os.posix_fallocate(file.fileno(), 0, RESERVE_BYTES)
         except OSError as error:
@@ -231,18 +231,18 @@ def read_facts(folder: Path) -> RunFacts:
             for name in FRAME_DTYPE.names or ():
                 # one column at a time: half the memory
                 frames[name] = file.read(columns=[name]).column(name).to_numpy(zero_copy_only=False)
-    except (OSError, KeyError, pa.ArrowException, msgspec.DecodeError) as error:
+        return RunFacts(
+            frames=frames,
+            sessions=[msgspec.convert(session, SessionFacts) for session in rest["sessions"]],
+            budget=float(rest["budget"]),
+            unit=float(rest["unit"]),
+            first_ready=float(rest["first_ready"]),
+            stalls=np.asarray(rest["stalls"], dtype=np.float64).reshape(-1, 2),
+            lag_counts=np.asarray(rest["lag_counts"], dtype=np.int64).reshape(-1),
+            t_stop=float(rest["t_stop"]),
+        )
+    except (OSError, LookupError, TypeError, ValueError, OverflowError, pa.ArrowException) as error:
         raise UsageError(f"the facts in {folder} cannot be read: {error}") from error
-    return RunFacts(
-        frames=frames,
-        sessions=[msgspec.convert(session, SessionFacts) for session in rest["sessions"]],
-        budget=rest["budget"],
-        unit=rest["unit"],
-        first_ready=rest["first_ready"],
-        stalls=np.asarray(rest["stalls"], dtype=np.float64).reshape(-1, 2),
-        lag_counts=np.asarray(rest["lag_counts"], dtype=np.int64),
-        t_stop=rest["t_stop"],
-    )
 
 
 def read_telemetry(folder: Path) -> dict[str, np.ndarray]:
@@ -272,6 +272,11 @@ def read_record(path: Path) -> Record:
         return msgspec.json.decode(data, type=Record)
     except (msgspec.MsgspecError, AttributeError, TypeError) as error:
         raise UsageError(f"{file} is not a metrobench record: {error}") from error
+
+
+def plain(value: Any) -> Any:
+    """A result as it is read back from run.json: dicts, lists, numbers, words."""
+    return msgspec.json.decode(msgspec.json.encode(value))
 
 
 def now() -> str:

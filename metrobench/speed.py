@@ -69,11 +69,12 @@ class SpeedMeter:
     def _cost(self) -> float:
         """CPU seconds of the fixed piece of work; the better of two, for the first one finds cold caches."""
         for _ in range(self._warm_up):
-            _timed()
-        return min(_timed(), _timed())
+            timed_work()
+        return min(timed_work(), timed_work())
 
 
-def _timed() -> float:
+def timed_work() -> float:
+    """CPU seconds of the calling thread for one fixed piece of work."""
     begin = time.thread_time_ns()
     total = 0
     for number in range(ROUNDS):

@@ -47,20 +47,56 @@ def parse_slo(text: str) -> tuple[float, float]:
     return float(match[1]) / 100.0, parse_duration(match[2], name="--slo limit")
 
 
+def parse_decibels(text: str, *, name: str, low: float, high: float) -> float:
+    """dB from `10dB`, `-3.5 dB` or `6`; must lie in [low, high]. Raises UsageError."""
+    match = re.fullmatch(r"([+-]?)" + _NUMBER + r"\s*(?:dB)?", text.strip(), re.IGNORECASE)
+    if not match:
+        raise UsageError(f"{name} {text!r} is not a level", "write for example 10dB or -3dB")
+    value = float(match[1] + match[2])
+    if not low <= value <= high:
+        raise UsageError(f"{name} {text!r} is out of range", f"give {low:g}dB to {high:g}dB")
+    return value
+
+
+_BYTE_UNITS = {"": 1, "k": 10**3, "m": 10**6, "g": 10**9}
+
+
+def parse_size(text: str, *, name: str = "size") -> int:
+    """Bytes from `200MB`, `1.5 GB` or `4096`; at least one. Raises UsageError."""
+    match = re.fullmatch(_NUMBER + r"\s*([kmg]?)b?", text.strip(), re.IGNORECASE)
+    value = round(float(match[1]) * _BYTE_UNITS[match[2].lower()]) if match else 0
+    if value < 1:
+        raise UsageError(f"{name} {text!r} is not a size", "write for example 200MB or 1GB")
+    return value
+
+
+def data_size(count: float) -> str:
+    """Bytes for people: `640 B`, `1.5 MB`, `338 MB`."""
+    for unit, bytes_in_one in (("GB", 1e9), ("MB", 1e6), ("kB", 1e3)):
+        if count >= 0.9995 * bytes_in_one:
+            return f"{count / bytes_in_one:.3g} {unit}"
+    return f"{count:.0f} B"
+
+
 def seconds(value: float) -> str:
     """A duration for people: `0.2 ms`, `480 ms`, `1 s`, `2 min 50 s`."""
-    size = abs(value)
-    if size < 0.010:
+    length = abs(value)
+    if length < 0.010:
         return f"{value * 1e3:.1f} ms"
-    if size < 1.0:
+    if length < 1.0:
         return f"{value * 1e3:.0f} ms"
-    if size < 60.0:
+    if length < 60.0:
         return f"{value:.0f} s" if abs(value - round(value)) < 0.005 else f"{value:.3g} s"
     whole = round(value)
     if whole < 3600:
         return f"{whole // 60} min {whole % 60} s" if whole % 60 else f"{whole // 60} min"
     minutes = round(value / 60)
     return f"{minutes // 60} h {minutes % 60} min" if minutes % 60 else f"{minutes // 60} h"
+
+
+def rate(fraction: float) -> str:
+    """A rate as it was typed: `1 %`, `0.5 %`."""
+    return f"{fraction * 100:.6g} %"
 
 
 def percent(fraction: float, digits: int = 1) -> str:

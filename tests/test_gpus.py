@@ -24,7 +24,7 @@ def test_an_unknown_gpu_names_the_nearest() -> None:
     assert "H100" in raised.value.hint
     with pytest.raises(UsageError) as raised:
         find_gpu("abacus")
-    assert "MI325X" in raised.value.hint
+    assert "profiles show" in raised.value.hint
 
 
 @pytest.mark.parametrize("name", [name for name in profile_names() if name != "smoke"])

@@ -1,5 +1,6 @@
 """The wheel in an empty environment: the client alone, with its data, without torch."""
 
+import json
 import subprocess
 import sys
 import venv
@@ -49,6 +50,16 @@ def test_the_client_alone_says_what_the_engine_needs(installed: Path, tmp_path: 
     assert done.returncode == 4
     assert "metrobench[cpu]" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.timeout(2 * INSTALL_TIMEOUT)
+def test_the_client_alone_can_examine_its_machine(installed: Path, tmp_path: Path) -> None:
+    command = [str(installed.parent / "metrobench"), "doctor", "--quick", "--json"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+    checks = {check["name"]: check for check in json.loads(done.stdout)["checks"]}
+    assert done.returncode in (0, 3)
+    assert checks["packages"]["status"] == "ok"
+    assert "endpoints only" in checks["vllm"]["finding"]
 
 
 def test_an_editable_install_finds_the_folders_of_the_checkout() -> None:

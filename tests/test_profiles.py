@@ -161,6 +161,10 @@ def test_ones_own_file_works_by_path(tmp_path: Path) -> None:
     assert load_profile(str(_own(tmp_path, budget_ms=80.0))).budget == pytest.approx(0.08)
 
 
+def test_ones_own_file_needs_no_sources(tmp_path: Path) -> None:
+    assert load_profile(str(_own(tmp_path, sources=None))).sources == {}
+
+
 @pytest.mark.parametrize(
     "changes",
     [

@@ -14,6 +14,7 @@ from metrobench.records import (
     SCHEMA,
     Record,
     RunFolder,
+    plain,
     read_facts,
     read_record,
     read_telemetry,
@@ -122,7 +123,7 @@ def test_a_newer_schema_asks_for_an_update(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("damage", ["missing", "empty", "garbage"])
-def test_damaged_facts_are_named(tmp_path: Path, damage: str) -> None:
+def test_damaged_frames_are_named(tmp_path: Path, damage: str) -> None:
     write_facts(tmp_path, _facts(), [])
     file = tmp_path / "frames.parquet"
     if damage == "missing":
@@ -131,3 +132,25 @@ def test_damaged_facts_are_named(tmp_path: Path, damage: str) -> None:
         file.write_bytes(b"" if damage == "empty" else b"PAR1 not really")
     with pytest.raises(UsageError):
         read_facts(tmp_path)
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[]", b'{"sessions": [{}], "budget": 1}', b'{"sessions": [1, 2'])
+def test_damaged_facts_are_named(tmp_path: Path, content: bytes) -> None:
+    write_facts(tmp_path, _facts(), [])
+    (tmp_path / "facts.json").write_bytes(content)
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_facts(tmp_path)
+
+
+def test_a_folder_is_reopened_only_when_its_command_is_over(tmp_path: Path) -> None:
+    folder = RunFolder.create(tmp_path, "run")
+    assert RunFolder.reopen(folder.path) is None
+    folder.close()
+    assert not list(folder.path.iterdir())
+    again = RunFolder.reopen(folder.path)
+    assert again is not None
+    again.close()
+
+
+def test_what_is_noted_is_as_it_will_be_read_back() -> None:
+    assert plain({"pair": (1.0, None)}) == {"pair": [1.0, None]}

@@ -71,7 +71,7 @@ def with_stage(profile: Profile, size: int) -> Profile:
     return msgspec.structs.replace(profile, stages={"other": Stage(session_bytes=size)})
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(
     name=st.sampled_from(sorted(PROFILES)),
     window=st.integers(1, 20_000),

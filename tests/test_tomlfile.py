@@ -59,7 +59,7 @@ VALUES = st.recursive(
 )
 
 
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(suppress_health_check=[HealthCheck.too_slow])
 @given(st.dictionaries(st.sampled_from(["name", "inner", "more", "x"]), VALUES))
 def test_what_has_no_misfit_converts(data: dict[str, object]) -> None:
     fits = True

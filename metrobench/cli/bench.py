@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,9 @@ from metrobench.cli import config, consent
 from metrobench.cli.live import Interrupted, Interrupts, Live
 from metrobench.cli.output import say_json
 from metrobench.cli.vllm_args import parse_vllm
-from metrobench.corpus.manifest import default_clips
+from metrobench.corpus.choice import choose_audio
+from metrobench.corpus.pattern import speech_share
+from metrobench.corpus.stream import build_table, save_table
 from metrobench.endpoints.realtime import check_url
 from metrobench.endpoints.registry import PROTOCOLS
 from metrobench.environment import describe_machine
@@ -34,11 +37,14 @@ from metrobench.restart import Restart
 from metrobench.search.mscs import Stop
 from metrobench.servers import EmbeddedServer, ForeignServer, Server, check_room, resolve_weights
 from metrobench.speed import SpeedMeter
-from metrobench.units import parse_duration, parse_rate, parse_slo, percent, seconds
+from metrobench.units import CHUNK, parse_duration, parse_rate, parse_slo, percent, seconds
 from metrobench.worker.cores import layout, threads_on
+from metrobench.worker.features import SILENCE_DBFS
 from metrobench.worker.launcher import ForkServer
 from metrobench.worker.spec import STANDIN
 
+ONLY_LISTENS = 0.9
+"""Share of units with speech above which a stand-in, which answers where it hears none, hardly answers."""
 DEFAULT_MISS_RATE = "1%"
 NOT_IDENTITY = frozenset({"clips", "max_time", "first_guess"})
 """Settings that may differ between the halves of one measurement."""
@@ -64,6 +70,11 @@ class Request:
     health: str | None = None
     yes: bool = False
     vllm_args: tuple[str, ...] = ()
+    audio: str | None = None
+    language: str | None = None
+    noise: str | None = None
+    gain: str | None = None
+    talk: str = "half"
 
 
 class Bench:
@@ -96,7 +107,8 @@ class Bench:
             check_room(self.profile, self.policy, request.pool_tokens)
         self._given: Path | None = None
         self.folder: RunFolder
-        self._out = out
+        self.out = out
+        self.audio = choose_audio(request.audio, request.language, request.noise, request.gain, request.talk)
         self.record = Record(
             schema=SCHEMA,
             kind=kind,
@@ -110,6 +122,7 @@ class Bench:
             stand_in=self.stand_in,
         )
         self._begin = time.monotonic()
+        self._end = math.inf
         self._name_config()
 
     def on_blocks(self, policy: str | None) -> KvPolicy:
@@ -164,6 +177,25 @@ class Bench:
         return Restart(request.restart_cmd, request.health or "", request.endpoint)
 
     @property
+    def name(self) -> str:
+        """The run folder's, after its date."""
+        return f"{self.kind}-{self.profile.name}"
+
+    def limit_time(self, length: float | None) -> None:
+        """From now on measure for at most `length` seconds; None: for as long as it takes."""
+        self._end = math.inf if length is None else time.monotonic() + length
+
+    @property
+    def time_left(self) -> float:
+        """Seconds of --max-time from now; below 0: it is over."""
+        return self._end - time.monotonic()
+
+    @property
+    def stopped(self) -> bool:
+        """A signal came, or the time is over: what is being measured ends."""
+        return self.interrupts.signum is not None or self.time_left <= 0.0
+
+    @property
     def fills(self) -> bool:
         """Sessions are to start with a full context, where the server can do that."""
         return self.policy.bounded
@@ -183,7 +215,10 @@ class Bench:
             q=self.q,
             slo=self.slo,
             span=span,
-            clips=default_clips(),
+            clips=self.audio.files,
+            noise=self.audio.noise,
+            gain=self.audio.gain,
+            talk=self.audio.talk,
             stop_when_failed=stop_when_failed,
             extend_unresolved=extend_unresolved,
         )
@@ -200,9 +235,32 @@ class Bench:
             "restart_cmd": self.request.restart_cmd,
             "health": self.request.health,
             "vllm_args": self.vllm_args,
-            "clips": [clip.name for clip in setting.clips],
+            **self.audio.describe(),
         }
         return setting
+
+    @property
+    def _table(self) -> Path:
+        """The audio prepared once for all runs; there while the command works."""
+        return self.folder.path / ".audio.npz"
+
+    def with_audio(self, setting: Setting) -> Setting:
+        """The setting with its audio decoded once for all runs; while the record is being made. Raises UsageError."""
+        audio = self.audio
+        self.live.status("decoding the audio")
+        try:
+            table = build_table(audio.files, self.profile.timing.sample_rate, audio.noise, audio.gain)
+        except UsageError as error:
+            hint = error.hint or f"metrobench corpus verify {audio.pack.name} shows all that is wrong with it"
+            raise UsageError(error.message, hint) from error
+        save_table(self._table, table)
+        if self.stand_in:
+            unit = max(1, round(self.profile.timing.unit / CHUNK))
+            share = speech_share(table, audio.talk, unit, SILENCE_DBFS)
+            self.record.setting["audio_speech"] = round(share, 2)
+            if share > ONLY_LISTENS:
+                self.warn(Warn.ONLY_LISTENS)
+        return replace(setting, table=self._table)
 
     @contextmanager
     def server(self) -> Iterator[Server]:
@@ -213,7 +271,7 @@ class Bench:
                 self.request.protocol,
                 can_fill=True,
                 restart=self.restart,
-                stop=lambda: self.interrupts.signum is not None,
+                stop=lambda: self.stopped,
             )
             return
         with self.embedded() as server:
@@ -248,8 +306,7 @@ class Bench:
     @contextmanager
     def recorded(self) -> Iterator[None]:
         """Run the command's body; whatever happens in it, record and page are complete and readable afterwards."""
-        name = f"{self.kind}-{self.profile.name}"
-        self.folder = RunFolder.create(self._out, name) if self._given is None else reopen(self._given)
+        self.folder = RunFolder.create(self.out, self.name) if self._given is None else reopen(self._given)
         with self.interrupts:
             try:
                 self.folder.write(self.record)
@@ -267,9 +324,13 @@ class Bench:
             finally:
                 self.interrupts.finish()
                 self.live.clear()
+                self._table.unlink(missing_ok=True)
                 self.record.wall_seconds = round(time.monotonic() - self._begin, 1)
                 self.folder.write(self.record)
-                html.write(self.folder, self.record)
+                self.live.status("writing the page")
+                if complaint := html.write(self.folder, self.record):
+                    self.live.line(complaint)
+                self.live.clear()
                 self.folder.close()
 
     def add(self, probe: ProbeRecord, folder: str) -> None:
@@ -286,7 +347,7 @@ class Bench:
         self.record.warn(warning)
 
     def watch(self, title: str, length: float | None = None) -> Watch:
-        """Progress of one run of about `length` seconds under `title`, interrupted by this command's signals."""
+        """Progress of one run of about `length` seconds under `title`, ended by this command's signals and time."""
 
         def show(event: LoadEvent, kv: float | None) -> None:
             if event.kind == "alarm":
@@ -294,7 +355,7 @@ class Bench:
             else:
                 self.live.status(f"{title} · {_status(event, kv, length)}")
 
-        return Watch(interrupted=lambda: self.interrupts.signum is not None, show=show)
+        return Watch(interrupted=lambda: self.stopped, show=show)
 
     def exit_code(self, code: int = 0) -> int:
         """The exit code: that of the signal where one came."""

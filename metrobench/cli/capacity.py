@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
+import time
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,14 +14,14 @@ from metrobench.cli import options
 
 if TYPE_CHECKING:
     from metrobench.cli.bench import Bench
+    from metrobench.measure.plan import Plan
     from metrobench.measure.verdict import Verdict
     from metrobench.probe import Setting
     from metrobench.records import ProbeRecord
+    from metrobench.search.duration import RunTime
     from metrobench.search.mscs import Effort, Mscs, MscsSearch, Run
     from metrobench.servers import Server
 
-TYPICAL_RUNS = 10
-"""Runs of a search, about: for telling beforehand how long it takes."""
 SLOW_EXCUSES = 2
 """Times in a row that a run is repeated because the machine was slow; after that slow is what the machine is."""
 
@@ -48,27 +49,37 @@ SLOW_EXCUSES = 2
     help="Never more sessions than this.",
 )
 @click.option("--guess", type=click.IntRange(1, options.MAX_SESSIONS), help="Start the search near this many sessions.")
+@options.time_limit
 @options.resume
+@options.audio
 @options.seed
 @options.output
 @options.vllm_args
-def capacity(as_json: bool, kv: str | None, **asked: Any) -> None:
+def capacity(as_json: bool, kv: str | None, max_time: str | None, dry_run: bool, **asked: Any) -> None:
     """How many sessions a deployment sustains (MSCS), fresh server per run.
 
-    Several policies, as in --kv unbounded,window:1024,window:1024+16, are measured one after another and compared.
+    Several policies, as in --kv unbounded,window:1024,window:1024+16, are measured one after another and compared;
+    --max-time is for all of them together.
     """
     from metrobench.cli.bench import print_json, several_policies
     from metrobench.cli.output import say
     from metrobench.errors import UsageError
     from metrobench.report import comparison
+    from metrobench.units import parse_duration
 
     policies = several_policies(kv)
     if asked["resume"] is not None and len(policies) > 1:
         raise UsageError("--resume goes on with one policy at a time", "give the --kv of that folder alone")
+    allowed = parse_duration(max_time, name="--max-time") if max_time else None
+    if dry_run:
+        _tell(policies, allowed, as_json=as_json, **asked)
+        return
+    end = None if allowed is None else time.monotonic() + allowed
     benches: list[Bench] = []
     code = 0
-    for policy in policies:
-        bench, found = _measure(policy, as_json=as_json, **asked)
+    for number, policy in enumerate(policies):
+        share = None if end is None else max(0.0, end - time.monotonic()) / (len(policies) - number)
+        bench, found = _measure(policy, share, as_json=as_json, **asked)
         benches.append(bench)
         code = max(code, found)
         if bench.interrupts.signum:
@@ -81,7 +92,18 @@ def capacity(as_json: bool, kv: str | None, **asked: Any) -> None:
     sys.exit(benches[-1].exit_code(code))
 
 
-def _measure(
+@dataclass
+class _Planned:
+    """One search under one policy, before anything of it has begun."""
+
+    bench: Bench
+    setting: Setting
+    effort: Effort
+    most: int
+    guess: int | None
+
+
+def _plan(
     policy: str | None,
     *,
     duration: str | None,
@@ -93,28 +115,69 @@ def _measure(
     as_json: bool,
     quiet: bool,
     **asked: Any,
-) -> tuple[Bench, int]:
-    """One search under one policy, printed; the exit code it would have by itself."""
+) -> _Planned:
+    """Read the options; say where one of them could not be taken as it stands."""
     from metrobench.cli.bench import Bench, Request
-    from metrobench.cli.output import say
-    from metrobench.report import terminal
+    from metrobench.cli.outlook import tell_raised
+    from metrobench.load.files import files_allowed, sessions_of_files
     from metrobench.search.mscs import EFFORTS
     from metrobench.units import parse_duration
 
     bench = Bench("capacity", Request(kv=policy, **asked), out, quiet or as_json)
-    wanted = EFFORTS[effort]
-    span = parse_duration(duration, name="--duration") if duration else wanted.span
-    setting = bench.setting(span=span, stop_when_failed=True, extend_unresolved=True)
-    bench.record.setting |= {"effort": effort, "max_sessions": max_sessions}
+    asked_span = parse_duration(duration, name="--duration") if duration else None
+    setting = bench.setting(span=asked_span or EFFORTS[effort].span, stop_when_failed=True, extend_unresolved=True)
+    files = files_allowed()
+    most = max_sessions if files is None else min(max_sessions, max(1, sessions_of_files(files)))
+    if most < max_sessions:
+        bench.live.line(f"--max-sessions lowered to {most}: {files} open files are allowed (ulimit -Hn)")
+    if guess is not None and guess > most:
+        bench.live.line(f"--guess {guess} lowered to --max-sessions {most}")
+        guess = most
+    tell_raised(bench, duration, asked_span, setting.plan(most))
+    bench.record.setting |= {"effort": effort, "max_sessions": most}
     if resume is not None:
         bench.resume(resume)
-    plan = setting.plan(max_sessions)
-    bench.consent(max_sessions, TYPICAL_RUNS * plan.seconds)
+    return _Planned(bench, setting, EFFORTS[effort], most, guess)
+
+
+def _tell(policies: list[str | None], allowed: float | None, *, as_json: bool, **asked: Any) -> None:
+    """What each search would do and how long it would take, on stdout; nothing else happens."""
+    from metrobench.cli import outlook
+    from metrobench.cli.output import say, say_json
+
+    share = None if allowed is None else allowed / len(policies)
+    found = []
+    for policy in policies:
+        plan = _plan(policy, as_json=as_json, **asked)
+        found.append(outlook.search_outlook(plan.bench, plan.setting, plan.effort, plan.most, plan.guess, share))
+        if not as_json:
+            say(outlook.text(found[-1]))
+    if as_json:
+        listed = [outlook.data(each) for each in found]
+        say_json(listed if len(listed) > 1 else listed[0])
+
+
+def _measure(policy: str | None, allowed: float | None, *, as_json: bool, **asked: Any) -> tuple[Bench, int]:
+    """One search under one policy in `allowed` seconds, printed; the exit code it would have by itself."""
+    from metrobench.cli.outlook import check_fits, check_machine, run_time, search_outlook
+    from metrobench.cli.output import say
+    from metrobench.report import terminal
+
+    planned = _plan(policy, as_json=as_json, **asked)
+    bench, setting, most, guess = planned.bench, planned.setting, planned.most, planned.guess
+    plan = setting.plan(most)
+    outlook = search_outlook(bench, setting, planned.effort, most, guess, allowed)
+    bench.limit_time(allowed)
+    bench.record.setting["max_time"] = allowed
+    check_machine(bench, setting, most)
+    check_fits(outlook)
+    bench.consent(most, outlook.many_seconds)
     with bench.recorded():
         if not as_json:
             say(terminal.heading(bench.record, plan.span, fills=bench.fills))
+        planned.setting = bench.with_audio(setting)
         with bench.server() as server:
-            code = _Search(bench, setting, server, wanted, max_sessions, guess).run()
+            code = _Search(planned, server, run_time(bench)).run()
     if not as_json:
         say(terminal.capacity(bench.record))
         say(f"report   {bench.folder.path / 'index.html'}")
@@ -124,15 +187,14 @@ def _measure(
 class _Search:
     """One search, from the first guess to the interval."""
 
-    def __init__(
-        self, bench: Bench, setting: Setting, server: Server, effort: Effort, most: int, guess: int | None
-    ) -> None:
-        self._bench = bench
-        self._setting = setting
+    def __init__(self, planned: _Planned, server: Server, times: RunTime) -> None:
+        self._bench = planned.bench
+        self._setting = planned.setting
         self._server = server
-        self._effort = effort
-        self._most = most
-        self._guess = guess
+        self._effort = planned.effort
+        self._most = planned.most
+        self._guess = planned.guess
+        self._times = times
         self._runs: list[tuple[ProbeRecord, Verdict]] = []
         self._slow_in_a_row = 0
 
@@ -144,15 +206,22 @@ class _Search:
         search = MscsSearch(self._effort, guess=guess, max_sessions=self._most)
         self._catch_up(search)
         while not isinstance(step := search.next_step(), Done):
-            made = None if self._bench.interrupts.signum else self._probe(step)
+            if self._bench.interrupts.signum is None and not self._fits(self._setting.plan(step.sessions)):
+                search.halt(Stop.MAX_TIME)
+                continue
+            made = None if self._bench.stopped else self._probe(step)
             if made is None or made[0].outcome == "interrupted":
-                search.halt(Stop.INTERRUPTED)
+                search.halt(Stop.INTERRUPTED if self._bench.interrupts.signum else Stop.MAX_TIME)
             else:
                 search.tell(step.sessions, made[1].outcome, narrow=made[1].narrow, transient=made[1].transient)
         result = search.result()
         self._finish(result, guess)
         unknown = result.hi is None and result.stop is not Stop.LOWER_BOUND
         return 3 if result.stop is Stop.VOID_TWICE or unknown else 0
+
+    def _fits(self, plan: Plan) -> bool:
+        """The run would be over before --max-time is."""
+        return self._times.seconds(plan) <= self._bench.time_left
 
     def _catch_up(self, search: MscsSearch) -> None:
         """Tell the search what the runs of the part before found."""
@@ -165,7 +234,8 @@ class _Search:
         self._runs = [(record, msgspec.convert(record.verdict, Verdict)) for record in made]
         verdicts = [verdict for _, verdict in self._runs]
         replay(search, [Told(each.sessions, each.outcome, each.narrow, each.transient) for each in verdicts])
-        for verdict in verdicts:
+        for record, verdict in self._runs:
+            self._times.learn(record.sessions, record.start_seconds, record.fill_seconds)
             self._slow_in_a_row = self._slow_in_a_row + 1 if verdict.transient else 0
 
     def _first_guess(self) -> int | None:
@@ -179,13 +249,14 @@ class _Search:
         guess = guess_sessions if self._server.ours else ramp_sessions
         watch = self._bench.watch("first guess")
         found = guess(self._setting, self._server, self._most, self._bench.request.seed, folder, watch)
-        if self._bench.interrupts.signum is None:
+        if not self._bench.stopped:
             setting["first_guess"] = found
         return found
 
     def _probe(self, step: Run) -> tuple[ProbeRecord, Verdict]:
         """One run of the search, on disk and in the record."""
-        from metrobench.probe import probe
+        from metrobench.measure.plan import extended
+        from metrobench.probe import MAX_SPAN_FACTOR, probe
 
         index = len(self._bench.record.probes) + 1
         name = f"{index:02d}-n{step.sessions}"
@@ -193,9 +264,14 @@ class _Search:
         folder = self._bench.folder.subfolder(name)
         length = self._setting.plan(step.sessions).seconds
         watch = self._bench.watch(f"run {index} · {step.sessions} sessions", length)
-        setting = replace(self._setting, excuse_slow=self._slow_in_a_row < SLOW_EXCUSES)
+        setting = replace(
+            self._setting,
+            excuse_slow=self._slow_in_a_row < SLOW_EXCUSES,
+            extend_unresolved=self._fits(extended(self._setting.plan(step.sessions), MAX_SPAN_FACTOR)),
+        )
         record, verdict = probe(setting, self._server, step.sessions, seed, index, folder, watch)
         self._slow_in_a_row = self._slow_in_a_row + 1 if verdict.transient else 0
+        self._times.learn(step.sessions, record.start_seconds, record.fill_seconds)
         self._runs.append((record, verdict))
         self._bench.add(record, f"probes/{name}")
         because = f" ({record.reasons[0]})" if record.reasons else ""

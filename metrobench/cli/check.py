@@ -21,6 +21,7 @@ SECONDS = 2.0
 @options.model
 @options.budget
 @options.server
+@options.audio
 @options.seed
 @options.output
 @options.vllm_args
@@ -34,10 +35,12 @@ def check(out: Path, as_json: bool, quiet: bool, **asked: Any) -> None:
     bench = Bench("check", Request(miss_rate=None, slo=None, **asked), out, quiet or as_json)
     setting = bench.setting(span=None, stop_when_failed=False, extend_unresolved=False)
     plan = setting.short_plan(max(FRAMES, math.ceil(SECONDS / setting.profile.timing.unit)))
-    with bench.recorded(), bench.server() as server:
-        watch = bench.watch("one session")
-        found, _ = probe_plan(setting, server, plan, bench.request.seed, 1, bench.folder.path, watch)
-        bench.add(found, ".")
+    with bench.recorded():
+        setting = bench.with_audio(setting)
+        with bench.server() as server:
+            watch = bench.watch("one session")
+            found, _ = probe_plan(setting, server, plan, bench.request.seed, 1, bench.folder.path, watch)
+            bench.add(found, ".")
     answered = found.verdict["misses"]["met"] + found.verdict["misses"]["late"]
     if as_json:
         print_json(bench.record)

@@ -36,6 +36,7 @@ MAX_TRIALS = 1_000
 @options.model
 @options.budget
 @options.worker
+@options.audio
 @options.seed
 @options.output
 @options.vllm_args
@@ -82,6 +83,7 @@ def collapse(
         planned = plan_trials(asked_for, trials)
         left = planned[len(bench.record.probes) :]
         if left:
+            setting = bench.with_audio(setting)
             with bench.embedded() as server:
                 _run(bench, setting, server.guarded(not unguarded), left, len(planned), sessions)
         collapse_table.conclude(bench.record, bench.folder.path)

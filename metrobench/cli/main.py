@@ -17,10 +17,13 @@ COMMANDS = {
     "capacity": "How many sessions a deployment sustains (MSCS), fresh server per run.",
     "run": "One measured run at a fixed number of sessions.",
     "check": "One session end to end: does this endpoint answer, and how fast?",
-    "profiles": "The model profiles: rates, KV per session-minute, sessions per GPU.",
     "collapse": "How often identical runs collapse, when, how, and what helps.",
     "predict-collapse": "When it will collapse: from shapes, a finished run or a server that runs.",
     "serve": "The embedded worker alone, as a realtime WebSocket endpoint.",
+    "report": "Stored records again: terminal, HTML, Markdown, CSV or JSON.",
+    "profiles": "The model profiles: rates, KV per session-minute, sessions per GPU.",
+    "corpus": "Audio corpora: what there is, is it whole, and more of it.",
+    "doctor": "Can this machine measure? Clock, timer, pacing, cores, GPU, vLLM.",
 }
 """Command name to its one-line help; the code is in metrobench/cli/NAME.py, dashes as underscores."""
 

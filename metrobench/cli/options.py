@@ -80,6 +80,34 @@ server = group(
     worker,
 )
 vllm_args = click.argument("vllm_args", nargs=-1, type=click.UNPROCESSED, metavar="[-- VLLM_ARGUMENTS]")
+time_limit = group(
+    click.option("--max-time", metavar="TIME", help="End after this long at most, with what was found by then."),
+    click.option(
+        "--dry-run", is_flag=True, help="Say what would run and how long it would take; start and write nothing."
+    ),
+)
+audio = group(
+    click.option(
+        "--audio",
+        metavar="NAME",
+        help="Corpus to speak: a name from `metrobench corpus list`, or a folder of audio files."
+        " [default: the shipped one]",
+    ),
+    click.option("--language", metavar="CODE", help="Only clips in this language, for example en."),
+    click.option(
+        "--noise",
+        metavar="SNR",
+        help="Background noise this far below the speech: 10dB, 10dB:pink or 10dB:babble. It goes on in pauses.",
+    ),
+    click.option("--gain", metavar="DB", help="Make the clips louder or quieter, never so that they clip: 6dB, -12dB."),
+    click.option(
+        "--talk",
+        type=click.Choice(["half", "continuous", "dialogue"]),
+        default="half",
+        show_default=True,
+        help="When users talk: half of the time, without pause, or as in a telephone call (ITU-T P.59).",
+    ),
+)
 seed = click.option(
     "--seed",
     type=click.IntRange(0, 2**31 - 1),
@@ -95,6 +123,13 @@ resume = click.option(
     metavar="DIR",
     help="Go on in the folder of a command that was stopped; the other options must be as they were.",
 )
+quiet = click.option("--quiet", is_flag=True, help="No progress.")
+minutes = click.option(
+    "--minutes",
+    type=click.FloatRange(0.1, 100_000.0),
+    metavar="N",
+    help="Keep at most this many minutes of speech, evenly from all speakers.",
+)
 output = group(
     click.option(
         "--out",
@@ -104,6 +139,6 @@ output = group(
         help="Where the run folder is made.",
     ),
     as_json,
-    click.option("--quiet", is_flag=True, help="No progress."),
+    quiet,
     debug,
 )

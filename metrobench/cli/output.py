@@ -12,6 +12,8 @@ from metrobench.errors import UsageError
 
 def plain(text: str) -> str:
     """`text` without control characters; lines stay."""
+    if text.replace("\n", "").isprintable():
+        return text
     return "".join(character if character.isprintable() or character == "\n" else "�" for character in text)
 
 

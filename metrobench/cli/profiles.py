@@ -41,7 +41,7 @@ def profiles(ctx: click.Context, as_json: bool) -> None:
         say(table(rows))
 
 
-@profiles.command()
+@profiles.command(short_help="One profile, and the source of each figure.")
 @click.argument("name")
 @click.option("--gpu", "gpus", multiple=True, metavar="NAME", help="Only this GPU, for example H100; repeatable.")
 @click.option("--toml", "as_toml", is_flag=True, help="Print its file, a starting point for one of your own.")

@@ -22,13 +22,25 @@ from metrobench.cli import options
 @options.budget
 @options.objective
 @options.server
+@options.time_limit
+@options.audio
 @options.seed
 @options.output
 @options.vllm_args
-def run(sessions: int, duration: str, out: Path, as_json: bool, quiet: bool, **asked: Any) -> None:
+def run(
+    sessions: int,
+    duration: str,
+    max_time: str | None,
+    dry_run: bool,
+    out: Path,
+    as_json: bool,
+    quiet: bool,
+    **asked: Any,
+) -> None:
     """One measured run at a fixed number of sessions."""
+    from metrobench.cli import outlook
     from metrobench.cli.bench import Bench, Request, print_json
-    from metrobench.cli.output import say
+    from metrobench.cli.output import say, say_json
     from metrobench.probe import probe
     from metrobench.report import terminal
     from metrobench.units import parse_duration
@@ -37,13 +49,26 @@ def run(sessions: int, duration: str, out: Path, as_json: bool, quiet: bool, **a
     bench = Bench("run", Request(**asked), out, quiet or as_json)
     setting = bench.setting(span=span, stop_when_failed=False, extend_unresolved=False)
     plan = setting.plan(sessions)
+    allowed = parse_duration(max_time, name="--max-time") if max_time else None
+    outlook.tell_raised(bench, duration, span, plan)
+    ahead = outlook.run_outlook(bench, setting, sessions, allowed)
+    if dry_run:
+        say_json(outlook.data(ahead)) if as_json else say(outlook.text(ahead))
+        return
+    bench.limit_time(allowed)
+    bench.record.setting["max_time"] = allowed
+    outlook.check_machine(bench, setting, sessions)
+    outlook.check_fits(ahead)
     bench.consent(sessions, plan.seconds)
     with bench.recorded():
         if not as_json:
             say(terminal.heading(bench.record, plan.span, fills=bench.fills))
+        setting = bench.with_audio(setting)
         with bench.server() as server:
             watch = bench.watch(f"{sessions} sessions", plan.seconds)
             found, _ = probe(setting, server, sessions, bench.request.seed, 1, bench.folder.path, watch)
+            if found.outcome == "interrupted" and not bench.interrupts.signum:
+                found.reasons.append("stopped at --max-time")
             bench.add(found, ".")
             bench.record.result = {"arithmetic": terminal.arithmetic(bench.profile, bench.policy, setting.budget)}
     if as_json:
@@ -51,4 +76,4 @@ def run(sessions: int, duration: str, out: Path, as_json: bool, quiet: bool, **a
     else:
         say(terminal.run(bench.record, found))
         say(f"report   {bench.folder.path / 'index.html'}")
-    sys.exit(bench.exit_code(3 if found.outcome == "void" else 0))
+    sys.exit(bench.exit_code(3 if found.outcome in ("void", "interrupted") else 0))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
@@ -13,7 +14,11 @@ from metrobench.resources import data_folder
 MANIFEST = "manifest.jsonl"
 
 
-class Clip(msgspec.Struct, frozen=True, kw_only=True):
+UNKNOWN = "und"
+"""Language of a clip of which it is not known (ISO 639: undetermined)."""
+
+
+class Clip(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One line of the manifest."""
 
     file: str
@@ -36,6 +41,14 @@ class Clip(msgspec.Struct, frozen=True, kw_only=True):
     """Gain already applied to the file."""
     sample_rate: int
     """Hz of the file."""
+    answer: list[str] | None = None
+    """Where the clip is a question: words one of which a right answer holds."""
+    label: Any = None
+    """Where the clip is a command: the intent that it expresses, as its corpus writes it."""
+    asr_check: str | None = None
+    """What a recogniser heard in a generated clip."""
+    asr_wer: float | None = None
+    """Word error rate of `asr_check` against the transcript."""
 
 
 def load_manifest(folder: Path) -> list[Clip]:
@@ -52,14 +65,31 @@ def load_manifest(folder: Path) -> list[Clip]:
         try:
             clip = msgspec.json.decode(line, type=Clip)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            raise UsageError(f"{path.name} line {number}: {error}") from error
+            raise UsageError(f"{path} line {number} describes no clip", str(error)) from error
         inside = Path(clip.file)
         if inside.is_absolute() or ".." in inside.parts or not clip.file:
-            raise UsageError(f"{path.name} line {number}: {clip.file!r} is not a path inside the folder")
+            raise UsageError(f"{path} line {number}: {clip.file!r} is not a path inside the folder")
         clips.append(clip)
     if not clips:
-        raise UsageError(f"{path.name} in {folder} lists no clips")
+        raise UsageError(f"{path} lists no clips")
     return clips
+
+
+def write_manifest(folder: Path, clips: list[Clip]) -> None:
+    """Write or replace the list of an audio folder, in one step. Raises OSError."""
+    partial = folder / f"{MANIFEST}.part"
+    try:
+        partial.write_bytes(b"".join(msgspec.json.encode(clip) + b"\n" for clip in clips))
+        partial.replace(folder / MANIFEST)
+    except OSError:
+        partial.unlink(missing_ok=True)
+        raise
+
+
+def digest(path: Path) -> str:
+    """SHA-256 of a file, as manifests have it. Raises OSError."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
 
 
 def verify(folder: Path, clips: list[Clip]) -> list[str]:
@@ -67,11 +97,11 @@ def verify(folder: Path, clips: list[Clip]) -> list[str]:
     complaints = []
     for clip in clips:
         try:
-            digest = hashlib.sha256((folder / clip.file).read_bytes()).hexdigest()
+            found = digest(folder / clip.file)
         except OSError as error:
             complaints.append(f"{clip.file}: {error.strerror}")
             continue
-        if digest != clip.sha256:
+        if found != clip.sha256:
             complaints.append(f"{clip.file}: the checksum differs from the manifest")
     return complaints
 
@@ -79,7 +109,13 @@ def verify(folder: Path, clips: list[Clip]) -> list[str]:
 def default_clips(language: str | None = None) -> tuple[Path, ...]:
     """Files of the shipped corpus, all or those of one language (`en`, `es`, ...). Raises UsageError."""
     folder = data_folder("audio_corpus")
-    clips = [clip for clip in load_manifest(folder) if language in (None, clip.language)]
+    clips = [clip for clip in load_manifest(folder) if language is None or speaks(clip, language)]
     if not clips:
         raise UsageError(f"the shipped corpus has no clips in language {language!r}")
     return tuple(folder / clip.file for clip in clips)
+
+
+def speaks(clip: Clip, language: str) -> bool:
+    """The clip is in `language`; `en` holds en_us and en-GB as well."""
+    own, asked = (tag.lower().replace("_", "-") for tag in (clip.language, language))
+    return own == asked or own.startswith(asked + "-")

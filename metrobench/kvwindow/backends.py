@@ -76,7 +76,7 @@ def _builder(base: Any, backend: str) -> Any:
             if flags := compat.session_faults(vllm_config):
                 logger.warning_once("kvwindow: streaming sessions are wrong on this vLLM release without %s", flags)
             scheduler, graphs = vllm_config.scheduler_config, vllm_config.compilation_config
-            mask = kv_cache_spec.mask
+            mask = kv_cache_spec.mask.within(vllm_config.model_config.max_model_len, kv_cache_spec.block_size)
             requests = max(scheduler.max_num_seqs, graphs.max_cudagraph_capture_size or 0)
             rows = max_rows(requests, scheduler.max_num_batched_tokens, mask.align)
             super().__init__(kv_cache_spec.as_full(), layer_names, _roomier(vllm_config, rows), device, **kw)
@@ -87,7 +87,8 @@ def _builder(base: Any, backend: str) -> Any:
             self._exact = mask.window if mask.exact else None
             if mask.exact:
                 self._sinks = torch.full((rows,), mask.sinks, dtype=torch.int32, device=device)
-            logger.info_once("kvwindow: %s in blocks of %d tokens on %s", mask, kv_cache_spec.block_size, backend)
+            figures = kv_cache_spec.mask, kv_cache_spec.block_size, backend
+            logger.info_once("kvwindow: %s in blocks of %d tokens on %s", *figures)
 
         def build(self, common_prefix_len: int, common_attn_metadata: Any, fast_build: bool = False, **kw: Any) -> Any:
             if self._rewriter is None:

@@ -42,6 +42,12 @@ class Window:
         """Whether the query at position `query` sees the key at position `key`; broadcasts over arrays."""
         return (key <= query) & ((key < self.sinks) | (key >= self.start(query)))
 
+    def within(self, length: int, block: int) -> Window:
+        """The smallest window with the same mask for positions below `length`: what lies beyond costs rows."""
+        longest = cdiv(length, block) * block
+        window, sinks, align = (min(tokens, longest) for tokens in (self.window, self.sinks, self.align))
+        return Window(window, sinks, align, self.exact)
+
     def sink_blocks(self, block: int) -> int:
         """Blocks that hold the sinks; the last one may be part sink, part window (exact mode)."""
         return cdiv(self.sinks, block)

@@ -9,25 +9,25 @@ from __future__ import annotations
 import asyncio
 import gc
 import os
-import resource
 import signal
 import socket
 import sys
 import traceback
 from collections.abc import Iterator
-from pathlib import Path
 from time import monotonic
 
 import msgspec
 import uvloop
 
-from metrobench.corpus.stream import SILENCE, build_table, session_runs, session_stream
+from metrobench.corpus.pattern import each_chunk, session_runs
+from metrobench.corpus.stream import SILENCE, ChunkTable, build_table, load_table
 from metrobench.endpoints.base import Endpoint
 from metrobench.endpoints.registry import make_endpoint
 from metrobench.errors import MetrobenchError, UnreachableError, UsageError
 from metrobench.load.aftermath import Aftermath
 from metrobench.load.conn import Book, Conn
 from metrobench.load.connect import accept_all, connect_all, greeted
+from metrobench.load.files import allow_files
 from metrobench.load.link import Link
 from metrobench.load.paced import PacedRun
 from metrobench.load.saturate import SaturateRun
@@ -40,7 +40,7 @@ from metrobench.schedule import last_chunk, make_ring
 from metrobench.units import CHUNK
 
 PAUSE = 500
-"""Chunks of silence in a row."""
+"""Chunks of a pause in a row."""
 LEAD = 0.3
 """Seconds from the last acceptance to t0."""
 
@@ -55,7 +55,9 @@ class Driver:
         self._endpoint = make_endpoint(
             spec.protocol, spec.url, unit=spec.unit, first_ready=spec.first_ready, sample_rate=spec.sample_rate
         )
-        self._frames, self._clips = encode_corpus(spec.clips, self._endpoint)
+        table = audio_table(spec)
+        self._clips = table.clips
+        self._frames, self._pause = encode_table(table, self._endpoint)
         self._schedule = spec.schedule()
         spool = Spool(spec.spool)
         ready = [(last_chunk(frame, spec.unit, spec.first_ready) + 1) * CHUNK for frame in range(spool.frames)]
@@ -128,12 +130,10 @@ class Driver:
     def _make_run(self) -> PacedRun | SaturateRun:
         spec, book, conns, tell = self._spec, self._book, self._conns, self._link.tell
         numbers = range(spec.sessions)
+        runs = [lay_out(session_runs(self._clips, spec.seed, n, spec.talk), self._pause) for n in numbers]
         if spec.mode == "saturate":
-            streams = [map(self._frames.__getitem__, session_stream(self._clips, spec.seed, n)) for n in numbers]
+            streams = [map(self._frames.__getitem__, each_chunk(run)) for run in runs]
             return SaturateRun(spec, book, conns, streams, tell)
-        pause = len(self._frames)
-        self._frames += [self._frames[SILENCE]] * PAUSE
-        runs = [lay_out(session_runs(self._clips, spec.seed, n), pause) for n in numbers]
         sender = Sender(book, conns, self._ring, self._frames, runs)
         return PacedRun(spec, self._schedule, book, conns, sender, tell)
 
@@ -175,7 +175,7 @@ _HINT = "check the address, and that the server is up"
 
 
 def lay_out(runs: Iterator[tuple[int, int]], pause: int) -> Iterator[tuple[int, int]]:
-    """Runs in which a silence is a row of chunks as well: PAUSE of them begin at number `pause`."""
+    """Runs in which a pause is a row of chunks as well: PAUSE of them begin at number `pause`."""
     for first, count in runs:
         if first != SILENCE:
             yield first, count
@@ -185,21 +185,21 @@ def lay_out(runs: Iterator[tuple[int, int]], pause: int) -> Iterator[tuple[int, 
             count -= PAUSE
 
 
-def encode_corpus(clips: tuple[Path, ...], endpoint: Endpoint) -> tuple[list[bytes], tuple[tuple[int, int], ...]]:
-    """The WebSocket frame of every distinct chunk, by chunk number, and the clips' places in it. Raises UsageError."""
-    table = build_table(clips, endpoint.sample_rate)
+def audio_table(spec: LoadSpec) -> ChunkTable:
+    """The chunks of the run: those prepared before, or decoded here. Raises UsageError."""
+    if spec.table is not None:
+        return load_table(spec.table)
+    return build_table(spec.clips, spec.sample_rate, spec.noise, spec.gain)
+
+
+def encode_table(table: ChunkTable, endpoint: Endpoint) -> tuple[list[bytes], int]:
+    """The WebSocket frame of every distinct chunk, by chunk number, then PAUSE of them to be heard in pauses; the
+    number of the first of those."""
     frames = [client_frame(endpoint.encode_chunk(table.pcm(chunk))) for chunk in range(len(table.chunks))]
-    return frames, table.clips
-
-
-def allow_files(sessions: int) -> None:
-    """Raise this process's limit of open files to what the sessions need. Raises UsageError."""
-    needed = 2 * sessions + 64
-    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if hard != resource.RLIM_INFINITY and hard < needed:
-        raise UsageError(f"{sessions} sessions need {needed} open files, and {hard} are allowed", "see ulimit -Hn")
-    if soft != resource.RLIM_INFINITY and soft < needed:
-        resource.setrlimit(resource.RLIMIT_NOFILE, (needed, hard))
+    first, count = table.bed
+    pause = len(frames)
+    frames += [frames[first + place % count] for place in range(PAUSE)]
+    return frames, pause
 
 
 def use_cores(cores: frozenset[int]) -> None:

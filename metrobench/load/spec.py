@@ -8,6 +8,8 @@ from pathlib import Path
 
 import msgspec
 
+from metrobench.corpus.mix import Noise
+from metrobench.corpus.pattern import TALK
 from metrobench.errors import MetrobenchError, NotValidError, UnreachableError, UsageError
 from metrobench.schedule import MAX_SESSIONS, Schedule, make_schedule
 
@@ -52,6 +54,14 @@ class LoadSpec:
     """Cores of the load process; None: wherever the system puts it."""
     sample_rate: int = 16_000
     """Hz of the PCM16 that is sent."""
+    noise: Noise | None = None
+    """Background noise under the clips and in the pauses."""
+    gain: float = 0.0
+    """dB on the clips."""
+    talk: str = "half"
+    """Pattern of talk and pause, one of corpus.pattern.TALK."""
+    table: Path | None = None
+    """File of corpus.stream.save_table with exactly these clips, noise and gain: saves decoding them again."""
     mode: str = "paced"
     """`paced`: the measured run. `saturate`: closed loop, every session sends its next frame as soon as the last one
     is answered."""
@@ -90,6 +100,8 @@ class LoadSpec:
             raise UsageError(f"max_frames = {self.max_frames} is less than frames = {self.frames}")
         if self.mode not in ("paced", "saturate"):
             raise UsageError(f"unknown load mode {self.mode!r}", "modes are paced and saturate")
+        if self.talk not in TALK:
+            raise UsageError(f"unknown talk pattern {self.talk!r}", f"patterns are {', '.join(TALK)}")
         if not self.clips:
             raise UsageError("no audio clips to stream")
         if self.table_frames * self.sessions > MAX_ROWS:
@@ -116,6 +128,7 @@ _BOUNDS = (
     ("fill_timeout", 0.01, 86_400.0),
     ("sample_rate", 8_000, 96_000),
     ("saturate_seconds", 0.05, 3600.0),
+    ("gain", -60.0, 60.0),
 )
 
 

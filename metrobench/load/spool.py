@@ -168,20 +168,26 @@ class Spool:
 def _read_saved(folder: Path) -> _Saved:
     try:
         return msgspec.json.decode((folder / "spec.json").read_bytes(), type=_Saved)
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, msgspec.MsgspecError) as error:
         raise UsageError(f"{folder} holds no facts of a run: {error}") from error
 
 
 def read_facts(folder: Path) -> RunFacts:
     """Facts of a run that is over, still going, or was cut off. Raises UsageError for a folder that holds none."""
     saved = _read_saved(folder)
-    schedule = make_schedule(saved.sessions, saved.budget, saved.unit, saved.first_ready, saved.seed)
     try:
-        state = (folder / "state.bin").read_bytes()
-        frames = np.fromfile(folder / "frames.bin", dtype=FRAME_DTYPE)
-        slots = (folder / "sessions.bin").read_bytes()
+        return _read_facts(folder, saved)
     except OSError as error:
         raise UsageError(f"the facts in {folder} cannot be read: {error.strerror}") from error
+    except (ValueError, IndexError, OverflowError, msgspec.MsgspecError) as error:
+        raise UsageError(f"the facts in {folder} are damaged: {error}") from error
+
+
+def _read_facts(folder: Path, saved: _Saved) -> RunFacts:
+    schedule = make_schedule(saved.sessions, saved.budget, saved.unit, saved.first_ready, saved.seed)
+    state = (folder / "state.bin").read_bytes()
+    frames = np.fromfile(folder / "frames.bin", dtype=FRAME_DTYPE)
+    slots = (folder / "sessions.bin").read_bytes()
     words = np.frombuffer(state, dtype=np.float64)
     t_stop = float(words[_NOW])
     stalls = words[_HEADER + BINS :][: 2 * int(words[_STALLS])].reshape(-1, 2)

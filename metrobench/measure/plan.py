@@ -102,13 +102,7 @@ def plan_run(
     *, sessions: int, budget: float, unit: float, q: float, span: float | None = None, slo: Slo | None = None
 ) -> Plan:
     """A plan whose measured span is at least `span` and at least `min_span`. Raises UsageError."""
-    _within("sessions", sessions, 1, MAX_SESSIONS)
-    _within("budget", budget, 0.001, 3_600.0)
-    _within("unit", unit, 0.010, 3_600.0)
-    _within("q", q, 1e-6, 0.999_999)
-    if slo is not None:
-        _within("quantile of the objective", slo.quantile, 0.01, 0.999_999)
-        _within("limit of the objective", slo.limit, 0.001, 3_600.0)
+    _bounded(sessions, budget, unit, q, slo)
     if span is not None:
         _within("span", span, 0.0, 8_640_000.0)
     seconds = max(min_span(budget, 1.0 - slo.quantile if slo else q, sessions), span or 0.0)
@@ -121,9 +115,26 @@ def plan_run(
     return Plan(sessions=sessions, budget=budget, unit=unit, q=q, cut_frames=cut_frames(unit), frames=frames, slo=slo)
 
 
+def check_plan(plan: Plan) -> None:
+    """Raises UsageError for a plan, read from somewhere, that `plan_run` would not have made."""
+    _bounded(plan.sessions, plan.budget, plan.unit, plan.q, plan.slo)
+    _within("frames before the measured span", plan.cut_frames, 0, MAX_FRAMES)
+    _within("frames", (plan.cut_frames + plan.frames) * plan.sessions, 1, 2 * MAX_FRAMES)
+
+
 def extended(plan: Plan, times: int) -> Plan:
     """The same run gone on to `times` its measured span (2 or 4 when it is unresolved)."""
     return msgspec.structs.replace(plan, frames=plan.frames * times)
+
+
+def _bounded(sessions: int, budget: float, unit: float, q: float, slo: Slo | None) -> None:
+    _within("sessions", sessions, 1, MAX_SESSIONS)
+    _within("budget", budget, 0.001, 3_600.0)
+    _within("unit", unit, 0.010, 3_600.0)
+    _within("q", q, 1e-6, 0.999_999)
+    if slo is not None:
+        _within("quantile of the objective", slo.quantile, 0.01, 0.999_999)
+        _within("limit of the objective", slo.limit, 0.001, 3_600.0)
 
 
 def _within(name: str, value: float, low: float, high: float) -> None:

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from metrobench.measure.facts import LAG_EDGES, RunFacts
 from metrobench.measure.frames import Floats, FrameTable, Ints
+from metrobench.measure.growth import ranked_latency
 from metrobench.measure.plan import TOLERANCE
 from metrobench.measure.telemetry import PROCESSES
 
@@ -21,6 +22,8 @@ POINTS = 800
 """Most columns of a plot; each keeps its smallest and its largest value."""
 BARS_PER_DECADE = 8
 """Bars of the lag histogram in a factor of ten."""
+SMOOTH = 3.0
+"""Seconds over which the CPU of other programs is averaged: it is a difference of clocks read at different moments."""
 FIRST_BAR = 1e-4
 """Seconds: upper edge of its first bar."""
 
@@ -33,7 +36,7 @@ class AgeSeries(Struct, frozen=True):
     age: Floats
     """Middle of each window, seconds since the session's audio began."""
     p50: Floats
-    """Median of L, seconds; a frame with no answer counts with the time it was waited for."""
+    """Median of L, seconds; a frame with no answer counts with the longest wait seen."""
     p99: Floats
     """99th percentile by nearest rank: the largest L where a window holds fewer than 100 frames."""
     frames: Ints
@@ -68,7 +71,8 @@ class LoadSeries(Struct, frozen=True):
     t: Floats
     """Seconds from t0."""
     cpu: dict[str, Floats]
-    """CPU seconds per second since the sample before, by process; `others`: everything else on the machine."""
+    """CPU seconds per second since the sample before, by process; `others`: everything else on the machine,
+    over SMOOTH seconds."""
     kv: Floats
     """Share of the KV pool in use."""
     waiting: Floats
@@ -86,7 +90,8 @@ def latency_by_age(table: FrameTable) -> AgeSeries:
     age = (whole.ready - (table.ready[:, :1] - table.plan.unit))[due]
     index = (np.clip(age - TOLERANCE, 0.0, MAX_AGE) / length).astype(np.int64)
     order, edges = _grouped(index)
-    latency, silent = whole.latency[due][order], ~whole.answered[due][order]
+    latency = ranked_latency(whole, without_client=False)[due][order]
+    silent = ~whole.answered[due][order]
     held = np.flatnonzero(np.diff(edges))
     ranks = [_ranks(latency[edges[window] : edges[window + 1]]) for window in held]
     missing = np.concatenate([[0], np.cumsum(silent)])[edges]
@@ -126,31 +131,38 @@ def load_series(telemetry: dict[str, Floats]) -> LoadSeries:
     t = telemetry["t"]
     fresh = np.concatenate([np.ones(min(1, len(t)), dtype=bool), np.diff(t) > 0])
     t = t[fresh]
-    rates = {name: _rate(t, telemetry[f"{name}_cpu"][fresh]) for name in (*PROCESSES, "machine")}
-    machine = rates.pop("machine")
-    rates["others"] = np.maximum(0.0, machine - sum(rates.values()))
+    totals = {name: telemetry[f"{name}_cpu"][fresh] for name in (*PROCESSES, "machine")}
+    totals["client"] = _told_now_and_then(t, totals["client"])
+    machine = totals.pop("machine")
+    rates = {name: _rate(t, total) for name, total in totals.items()}
+    rates["others"] = _rate(t, machine - np.sum(list(totals.values()), axis=0), SMOOTH)
     return LoadSeries(t, rates, telemetry["kv_usage"][fresh], telemetry["waiting"][fresh])
 
 
-def thin(x: Floats, y: Floats, points: int = POINTS) -> tuple[Floats, Floats]:
-    """At most two values for each of `points` columns of equal width: the smallest and the largest, where they were.
+def extremes(x: Floats, y: Floats, points: int = POINTS) -> Ints:
+    """Places of at most two values for each of `points` columns of equal width: the smallest and the largest.
 
-    `x` ascending; shapes (n,). Values that are NaN are left out of a column that has others.
+    `x` ascending; shapes (n,). All places where there are no more than two a column. NaN only where a column has
+    nothing else.
     """
     if len(x) <= 2 * points:
-        return x, y
+        return np.arange(len(x))
     width = (x[-1] - x[0]) / points or 1.0
     column = np.minimum(((x - x[0]) / width).astype(np.int64), points - 1)
     starts = np.flatnonzero(np.concatenate([[True], np.diff(column) > 0]))
     ends = np.append(starts[1:], len(x))
-    keep = []
-    for start, end in zip(starts, ends, strict=True):
+    keep: set[int] = set()
+    for start, end in zip(starts.tolist(), ends.tolist(), strict=True):
         part = y[start:end]
-        if np.isnan(part).all():
-            keep.append(start)
-        else:
-            keep += sorted({start + int(np.nanargmin(part)), start + int(np.nanargmax(part))})
-    return x[keep], y[keep]
+        none = bool(np.isnan(part).all())
+        keep |= {start} if none else {start + int(np.nanargmin(part)), start + int(np.nanargmax(part))}
+    return np.array(sorted(keep), dtype=np.int64)
+
+
+def thin(x: Floats, y: Floats, points: int = POINTS) -> tuple[Floats, Floats]:
+    """The values at those places, and where they are."""
+    kept = extremes(x, y, points)
+    return x[kept], y[kept]
 
 
 def _window(table: FrameTable) -> float:
@@ -173,8 +185,22 @@ def _ranks(values: Floats) -> tuple[float, float]:
     return float(ordered[middle]), float(ordered[high])
 
 
-def _rate(t: Floats, total: Floats) -> Floats:
+def _told_now_and_then(t: Floats, total: Floats) -> Floats:
+    """A total that its process tells once a second, 0 before the first time: NaN before it, straight lines between."""
+    told = np.flatnonzero(np.concatenate([[False], np.diff(total) > 0])) if len(total) else np.zeros(0, dtype=np.int64)
+    if not len(told):
+        return np.full(len(total), np.nan)
+    inside = (t >= t[told[0]]) & (t <= t[told[-1]])
+    return np.where(inside, np.interp(t, t[told], total[told]), np.nan)
+
+
+def _rate(t: Floats, total: Floats, over: float = 0.0) -> Floats:
+    """Growth per second since the sample before, or over at least `over` seconds; never negative."""
     if len(t) < 2:
         return np.full(len(t), np.nan)
-    rate = np.maximum(0.0, np.diff(total) / np.diff(t))
-    return np.concatenate([rate[:1], rate])
+    now = np.arange(len(t))
+    before = np.minimum(np.searchsorted(t, t - over, side="right") - 1, now - 1).clip(0)
+    later = now > before
+    rate = np.full(len(t), np.nan)
+    rate[later] = np.maximum(0.0, (total[now] - total[before])[later] / (t[now] - t[before])[later])
+    return rate

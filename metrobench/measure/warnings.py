@@ -24,6 +24,7 @@ class Warn(StrEnum):
     PASS_ABOVE_HI = "pass-above-hi"
     NOT_CONVERGED = "not-converged"
     STAND_IN_NOT_ENGINE = "stand-in-not-engine"
+    ONLY_LISTENS = "only-listens"
 
     @property
     def advice(self) -> str:
@@ -56,7 +57,9 @@ _ADVICE = {
     Warn.STEAL_UNKNOWN: "CPU steal is not visible on this machine: another guest may have slowed the run.",
     Warn.PASS_ABOVE_HI: "A run passed with more sessions than hi: the edge is noisy. Use --effort full.",
     Warn.NOT_CONVERGED: "The search stopped before its interval was as narrow as asked."
-    " Run it again on an idle machine, or use --effort full.",
+    " Run it again on an idle machine, with more time, or with --effort full.",
     Warn.STAND_IN_NOT_ENGINE: "A stand-in should be limited by its engine and was not: the number says little about"
     " the engine.",
+    Warn.ONLY_LISTENS: "The stand-in hears speech nearly all the time (no pauses, or noise in them): it listens where"
+    " it would answer, and its load is lighter than that of users who pause.",
 }

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from metrobench.corpus.stream import SILENCE, ChunkTable, session_runs
+from metrobench.corpus.pattern import session_runs
+from metrobench.corpus.stream import SILENCE, ChunkTable
 from metrobench.measure.frames import Bools, Floats, Ints
 from metrobench.measure.growth import Z
 from metrobench.predict.model import Pool, crossing_of

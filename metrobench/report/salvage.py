@@ -6,12 +6,14 @@ that it was salvaged.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 
 import msgspec
 
-from metrobench.journal import Begun, read_begun, read_samples
+from metrobench.errors import UsageError
+from metrobench.journal import read_begun, read_samples
 from metrobench.load import spool
 from metrobench.measure.facts import RunFacts
 from metrobench.measure.telemetry import Row, since
@@ -24,44 +26,79 @@ from metrobench.report.search_result import Runs, interrupted_search, search_res
 WORDS = "the command was killed; what it had recorded by then was salvaged"
 
 
-def salvage(folder: RunFolder, record: Record) -> Record:
-    """The record with the run that was going on in it, stored. Raises UsageError (raw facts that cannot be read) and
-    OSError (a folder that cannot be written)."""
-    for raw in (folder.path / "spool", *sorted(folder.path.glob("probes/*/spool"))):
-        if raw.is_dir() and not _known(folder, record, raw.parent):
-            found = _recover(raw)
-            if found is not None:
-                found.folder = raw.parent.relative_to(folder.path).as_posix()
-                record.probes.append(found)
-                for warning in doubts(found):
-                    record.warn(warning)
-    _close(record)
+@dataclass(frozen=True, slots=True)
+class Recovered:
+    """The facts of one run that are not in tables yet."""
+
+    place: Path
+    """The run's folder."""
+    facts: RunFacts
+    rows: list[Row]
+    """Telemetry, `t` from t0."""
+
+
+def needed(path: Path, record: Record) -> bool:
+    """The command was killed, or its disk was too full for the tables. For a folder that no live process owns."""
+    return record.status == "running" or any(_raw_only(path / probe.folder) for probe in record.probes)
+
+
+def recover(path: Path, record: Record) -> tuple[list[Recovered], list[str]]:
+    """What the raw facts hold, noted in `record`; and which of them cannot be read, in words. Writes nothing."""
+    found, complaints = [], []
+    for raw in (path / "spool", *sorted(path.glob("probes/*/spool"))):
+        if not raw.is_dir():
+            continue
+        try:
+            known = any(path / probe.folder == raw.parent for probe in record.probes)
+            each = _read(raw, path, None if known else record)
+        except UsageError as error:
+            complaints.append(error.message)
+            continue
+        if each is not None and _raw_only(raw.parent):
+            found.append(each)
+    if record.status == "running":
+        _close(record)
+    return found, complaints
+
+
+def store(folder: RunFolder, record: Record, found: list[Recovered]) -> None:
+    """Write tables and record, drop the raw facts that are now in them. Raises OSError."""
+    for each in found:
+        write_facts(each.place, each.facts, each.rows)
     folder.write(record)
     for probe in record.probes:
         discard_raw(folder.path / probe.folder)
-    return record
 
 
-def _known(folder: RunFolder, record: Record, place: Path) -> bool:
-    return any(folder.path / probe.folder == place for probe in record.probes)
+def read_raw(raw: Path) -> tuple[RunFacts, list[Row]]:
+    """Facts and telemetry (`t` from t0) of a spool. Raises UsageError."""
+    return spool.read_facts(raw), since(read_samples(raw), spool.read_start(raw))
 
 
-def _recover(raw: Path) -> ProbeRecord | None:
-    """One killed run: its tables written, judged. None where no frame had fallen due."""
-    begun, facts = read_begun(raw), spool.read_facts(raw)
-    if begun is None or not len(facts.frames):
+def _raw_only(place: Path) -> bool:
+    return (place / "spool").is_dir() and not (place / "facts.json").is_file()
+
+
+def _read(raw: Path, path: Path, record: Record | None) -> Recovered | None:
+    """One run, noted in `record` where one is given; None where no frame had fallen due."""
+    facts, rows = read_raw(raw)
+    if not len(facts.frames):
         return None
-    t0 = spool.read_start(raw)
-    rows = since(read_samples(raw), t0)
-    write_facts(raw.parent, facts, rows)
-    return _record(begun, facts, rows, t0)
+    if record is not None:
+        begun = read_begun(raw)
+        if begun is None:
+            raise UsageError(f"{raw} does not say what was measured")
+        probe = make_record(begun, raw.parent.relative_to(path).as_posix(), facts, rows, judge_run(begun, facts, rows))
+        probe.outcome = "interrupted"
+        probe.wall_seconds = round(spool.read_start(raw) + facts.t_stop - begun.moment, 3)
+        _note(record, probe)
+    return Recovered(raw.parent, facts, rows)
 
 
-def _record(begun: Begun, facts: RunFacts, rows: list[Row], t0: float) -> ProbeRecord:
-    record = make_record(begun, "", facts, rows, judge_run(begun, facts, rows))
-    record.outcome = "interrupted"
-    record.wall_seconds = round(t0 + facts.t_stop - begun.moment, 3)
-    return record
+def _note(record: Record, probe: ProbeRecord) -> None:
+    record.probes.append(probe)
+    for warning in doubts(probe):
+        record.warn(warning)
 
 
 def _close(record: Record) -> None:

@@ -11,7 +11,7 @@ from metrobench.measure.verdict import Verdict
 from metrobench.policy import parse_policy
 from metrobench.probe_record import evidence
 from metrobench.profiles import Profile
-from metrobench.records import ProbeRecord, Record
+from metrobench.records import ProbeRecord, Record, plain
 from metrobench.report.terminal import arithmetic
 from metrobench.search.mscs import EFFORTS, Mscs, MscsSearch, Stop
 
@@ -23,10 +23,10 @@ LIFETIME = 300.0
 def search_result(record: Record, runs: Runs, found: Mscs, guess: int | None) -> dict[str, Any]:
     """The interval, what limits it, and the arithmetic beside it."""
     return {
-        "mscs": msgspec.to_builtins(found),
+        "mscs": plain(found),
         "guess": guess,
         "stopped": found.stop.words if found.stop else "",
-        "limited_by": msgspec.to_builtins(_limit(runs, found)),
+        "limited_by": plain(_limit(runs, found)),
         "arithmetic": stored_arithmetic(record, LIFETIME),
     }
 

@@ -2,33 +2,38 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
+from metrobench.corpus.packs import SHIPPED
 from metrobench.policy import KvPolicy
 from metrobench.profiles import Profile
 from metrobench.records import ProbeRecord, Record
+from metrobench.report import sentence
 from metrobench.report.capacity_table import HEADINGS, cells, rows
 from metrobench.report.layout import hang as _hang
 from metrobench.report.layout import wrap as _wrap
 from metrobench.sizing import sessions
-from metrobench.units import memory, percent, seconds
+from metrobench.units import memory, percent, rate, seconds
 
 
-def heading(record: Record, span: float, fills: bool) -> str:
-    """What is being measured, in two or three lines; a stand-in says so first. `fills`: sessions are to start full."""
+def heading(record: Record, span: float | None, fills: bool) -> str:
+    """What is being measured, `span` seconds a run, in two or three lines; a stand-in says so first.
+
+    `fills`: sessions are to start full.
+    """
     lines = stand_in_line(record)
     profile, setting = record.profile, record.setting
-    objective = f"at most {percent(setting['q'], 0 if setting['q'] * 100 % 1 == 0 else 1)} missed"
-    if setting["slo"]:
-        objective = f"p{setting['slo']['quantile'] * 100:g} at most {seconds(setting['slo']['limit'])}"
+    objective = sentence.objective(setting) or f"at most {rate(setting['q'])} missed"
     where = setting["endpoint"] or setting["kv"]
     state = "sessions full" if fills else "fresh sessions"
     server = "fresh worker each"
     if setting["endpoint"]:
         state += " if it can fill them" if fills else ""
-        server = "restarted for each run" if setting["restart_cmd"] else "one server"
-    parts = (profile["name"], f"budget {seconds(setting['budget'])}", objective, where)
-    lines += _wrap(" · ".join((*parts, f"{seconds(span)} a run, {state}, {server}")))
+        server = "restarted for each run" if setting.get("restart_cmd") else "one server"
+    length = "" if span is None else f"{seconds(span)} a run, "
+    parts = (profile["name"], f"budget {seconds(setting['budget'])}", objective, where, *_audio(setting))
+    lines += _wrap(" · ".join((*parts, f"{length}{state}, {server}")))
     return "\n".join(lines)
 
 
@@ -41,6 +46,20 @@ def stand_in_line(record: Record) -> list[str]:
         f"stand-in: real vLLM {version} on 1 CPU core with {record.profile['name']}'s budget and token rates."
         " This machine's capacity, not the model's."
     )
+
+
+def _audio(setting: dict[str, Any]) -> list[str]:
+    """What is said where it is not the shipped corpus as it is."""
+    words = [f"audio {setting['audio']}"] if setting.get("audio", SHIPPED) != SHIPPED else []
+    if setting.get("language"):
+        words.append(f"language {setting['language']}")
+    if setting.get("noise"):
+        words.append(f"noise {setting['noise']}")
+    if setting.get("gain_db"):
+        words.append(f"gain {setting['gain_db']:+g} dB")
+    if setting.get("talk", "half") != "half":
+        words.append(f"talk {setting['talk']}")
+    return words
 
 
 def capacity(record: Record) -> str:
@@ -67,7 +86,17 @@ def mscs_line(record: Record) -> str:
     result: dict[str, Any] = record.result or {}
     runs = result["mscs"]["runs"]
     count = f"{runs} run" if runs == 1 else f"{runs} runs"
-    return f"{found(record)} · limited by {result['limited_by']['limit']} · {count} in {seconds(record.wall_seconds)}"
+    limit = f"limited by {result['limited_by']['limit']}"
+    return f"{found(record)}{_early(result)} · {limit} · {count} in {seconds(record.wall_seconds)}"
+
+
+def _early(result: dict[str, Any]) -> str:
+    """An interval with both ends that was not narrowed as far as it could be, and what a lower end of 0 hides."""
+    mscs = result["mscs"]
+    if mscs["stop"] != "max-time" or mscs["hi"] is None:
+        return ""
+    once = f", one run passed at {mscs['passed_once']}" if mscs["passed_once"] > mscs["lo"] else ""
+    return f" · {result['stopped']}{once}"
 
 
 def found(record: Record) -> str:
@@ -78,10 +107,12 @@ def found(record: Record) -> str:
         return f"MSCS [{mscs['lo']}, {mscs['hi']}] sessions"
     if mscs["stop"] == "nothing-failed":
         return f"MSCS at least {mscs['lo']} sessions (nothing failed)"
-    once = ""
-    if mscs["failed_once"] is not None:
-        passed = f"one run passed at {mscs['passed_once']}" if mscs["passed_once"] else "no run passed"
-        once = f" ({passed}, one failed at {mscs['failed_once']})"
+    failed = f"one failed at {mscs['failed_once']}" if mscs["failed_once"] is not None else ""
+    if mscs["lo"]:
+        once = f" ({failed})" if failed else ""
+        return f"MSCS at least {mscs['lo']} sessions, no upper end: {result['stopped']}{once}"
+    passed = f"one run passed at {mscs['passed_once']}" if mscs["passed_once"] else "no run passed"
+    once = f" ({', '.join(part for part in (passed, failed) if part)})" if failed or mscs["passed_once"] else ""
     return f"MSCS not found: {result['stopped']}{once}"
 
 
@@ -197,6 +228,11 @@ def _drift(drift: dict[str, Any]) -> str:
     if slope is None:
         return "too short to tell"
     return f"{slope['value'] * 60e3:+.1f} ms/min ({slope['lower'] * 60e3:+.1f} to {slope['upper'] * 60e3:+.1f})"
+
+
+def wrapped(texts: Iterable[str]) -> list[str]:
+    """Each text on lines of its own, indented after the first."""
+    return [line for text in texts for line in _wrap(text, indent="      ", first="")]
 
 
 def _maybe(value: Any, show: Any) -> str:

@@ -78,7 +78,7 @@ _STOP_WORDS = {
     Stop.MIXED: "runs between the ends disagree, so the interval stays wide",
     Stop.VOID_TWICE: "two runs in a row proved nothing",
     Stop.MAX_RUNS: "the largest number of runs was reached",
-    Stop.MAX_TIME: "the time allowed was used up",
+    Stop.MAX_TIME: "stopped at --max-time",
     Stop.INTERRUPTED: "interrupted",
 }
 
@@ -193,7 +193,7 @@ class MscsSearch:
                 raise UsageError(f"{name} {value} is out of range", f"give 1 to {high}")
         self._effort = effort
         self._cap = max_sessions
-        self._max_runs = max_runs
+        self.max_runs = max_runs
         self._guess = None if guess is None else min(max(1, guess), max_sessions)
         self._tallies: dict[int, _Tally] = {}
         self._repeat: int | None = None
@@ -201,7 +201,7 @@ class MscsSearch:
 
     def next_step(self) -> Run | Done:
         """What to do next. Asking again before the outcome is told gives the same answer."""
-        if self._stop is None and self._runs >= self._max_runs:
+        if self._stop is None and self._runs >= self.max_runs:
             self._stop = Stop.MAX_RUNS
         if self._stop is not None:
             return Done(self._stop)

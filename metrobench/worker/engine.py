@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from metrobench.errors import UnreachableError, UsageError
 from metrobench.policy import SINKS, WINDOW, KvPolicy, most_in_flight, peak_blocks
 from metrobench.profiles import Decoder, StandIn
+from metrobench.worker import cause
 from metrobench.worker.spec import HUB, STANDIN, WorkerSpec
 
 NULL_BLOCKS = 1
@@ -116,6 +117,7 @@ class VllmEngine:
         check_names(spec.vllm_args, [each.name for each in fields(AsyncEngineArgs)])
         arguments = engine_arguments(spec, folder)
         switch_plugin(spec.policy)
+        logged = cause.size(spec.log)
         try:
             args = AsyncEngineArgs(**arguments)
             self._llm = AsyncLLM.from_engine_args(args, stat_loggers=[self._stat_logger()])
@@ -126,14 +128,19 @@ class VllmEngine:
         except (TypeError, ValueError) as error:
             raise UsageError(f"vLLM refuses these arguments: {_first_line(error)}") from error
         except RuntimeError as error:
-            raise UnreachableError(f"vLLM does not start: {_first_line(error)}") from error
+            name, message = cause.last_raised(spec.log, logged) or ("", _first_line(error))
+            if name in ("TypeError", "ValueError"):
+                raise UsageError(f"vLLM refuses these arguments: {message}") from error
+            raise UnreachableError(f"vLLM does not start: {message}") from error
         config = self._llm.vllm_config
         self.block_size = int(config.cache_config.block_size)
         self.num_blocks = int(config.cache_config.num_gpu_blocks)
         self.max_model_len = int(config.model_config.max_model_len)
         self.vocab = int(config.model_config.get_vocab_size())
         self.policy = spec.policy.on_blocks(self.block_size)
-        self.kv_sessions, self.peak_blocks = _room(self.policy, spec, self.block_size, self.num_blocks)
+        self.kv_sessions, self.peak_blocks = _room(
+            self.policy, tokens_in_flight(config), self.block_size, self.num_blocks
+        )
         window = int(config.cache_config.sliding_window or 0)
         if window != (self.policy.window if self.policy.kind == WINDOW else 0):
             raise UsageError(
@@ -308,11 +315,21 @@ def in_flight(spec: WorkerSpec, block: int) -> int:
     return most_in_flight(spec.profile.timing.most_tokens, block)
 
 
-def _room(policy: KvPolicy, spec: WorkerSpec, block: int, blocks: int) -> tuple[int | None, int | None]:
+def tokens_in_flight(config: Any) -> int:
+    """I of an engine's VllmConfig, whose arguments may be the user's: a step's share of one session, times the steps
+    that run at once."""
+    scheduler = config.scheduler_config
+    share, threshold = int(scheduler.max_num_batched_tokens), int(scheduler.long_prefill_token_threshold)
+    if 0 < threshold < share and not getattr(scheduler, "long_prefill_token_threshold_adaptive", False):
+        share = threshold
+    return share * int(getattr(config, "max_concurrent_batches", 1))
+
+
+def _room(policy: KvPolicy, in_flight: int, block: int, blocks: int) -> tuple[int | None, int | None]:
     """Sessions that the pool holds for ever, and the blocks each may take; None where sessions grow."""
     if not policy.bounded:
         return None, None
-    each = peak_blocks(policy, in_flight(spec, block), block)
+    each = peak_blocks(policy, in_flight, block)
     return (blocks - NULL_BLOCKS) // each, each
 
 

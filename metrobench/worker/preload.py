@@ -106,12 +106,12 @@ def _load_platform() -> str:
 
 def hide_unwanted() -> None:
     """Make the unwanted packages look absent, unless torchvision is a shim that is known to work."""
-    if not _torchvision_shim():
+    if not torchvision_shim():
         for name in UNWANTED:
             sys.modules[name] = None  # type: ignore[assignment]
 
 
-def _torchvision_shim() -> bool:
+def torchvision_shim() -> bool:
     """A hand-made torchvision has no compiled operators: no `_C` library beside it."""
     try:
         spec = importlib.util.find_spec("torchvision")

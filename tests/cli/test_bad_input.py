@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from metrobench.cli.main import COMMANDS
 from tests.cli.command import assert_plain_error, metrobench
 
 
@@ -112,7 +113,7 @@ def test_help_needs_no_heavy_import(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-c", script], check=True, cwd=tmp_path, capture_output=True, timeout=60)
 
 
-@pytest.mark.parametrize("command", ["capacity", "run", "check", "serve"])
+@pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_explains_itself_in_80_columns(tmp_path: Path, command: str) -> None:
     done = metrobench(command, "--help", cwd=tmp_path)
     assert done.code == 0

@@ -33,11 +33,12 @@ def vllm() -> None:
     import vllm.v1.executor.uniproc_executor
     import vllm.v1.worker.cpu_worker  # noqa: F401
     from vllm import ModelRegistry
-    from vllm.model_executor.models import bloom, llama, qwen2, qwen3, qwen3_moe
+    from vllm.model_executor.models import bloom, gemma3, llama, qwen2, qwen3, qwen3_moe
 
     # A class that is registered is inspected here and not in a new process that would import vLLM again.
     for module, name in (
         (bloom, "BloomForCausalLM"),
+        (gemma3, "Gemma3ForCausalLM"),
         (llama, "LlamaForCausalLM"),
         (qwen2, "Qwen2ForCausalLM"),
         (qwen3, "Qwen3ForCausalLM"),

@@ -9,7 +9,7 @@ import signal
 import struct
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -166,7 +166,9 @@ class Engine:
 
     @property
     def manager(self) -> Any:
-        return self.scheduler.kv_cache_manager.coordinator.single_type_managers[0]
+        """The windowed layers' block manager where there is one, else the first."""
+        managers = self.scheduler.kv_cache_manager.coordinator.single_type_managers
+        return next((one for one in managers if hasattr(one.kv_cache_spec, "mask")), managers[0])
 
     def held(self, name: str) -> int:
         """Blocks the session holds."""
@@ -196,9 +198,17 @@ class Turn:
 
 
 def converse(
-    engine: Engine, seeds: dict[str, int], rounds: int, sizes: list[int], vocabulary: int
+    engine: Engine,
+    seeds: dict[str, int],
+    rounds: int,
+    sizes: list[int],
+    vocabulary: int,
+    tail: Sequence[int] = (),
 ) -> dict[str, list[Turn]]:
-    """Concurrent sessions of `rounds` chunks of random sizes; every session's turns. Asks nothing of the timing."""
+    """Concurrent sessions of `rounds` chunks of random sizes; every session's turns. Asks nothing of the timing.
+
+    tail: what each chunk ends with.
+    """
     randoms = {name: random.Random(seed) for name, seed in seeds.items()}
     contexts: dict[str, list[int]] = {name: [] for name in seeds}
     turns: dict[str, list[Turn]] = {name: [] for name in seeds}
@@ -207,6 +217,7 @@ def converse(
     def feed(name: str) -> None:
         number = randoms[name].choice(sizes)
         chunk = [randoms[name].randrange(3, vocabulary) for _ in range(number)]
+        chunk += tail
         contexts[name] += chunk
         engine.send(name, chunk)
 

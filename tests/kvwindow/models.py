@@ -61,17 +61,51 @@ def _build(family: str) -> Any:
             text_config=text | {"hidden_size": 128, "rope_parameters": rope}, vision_config=vision, **marks
         )
         return hf.Qwen2VLForConditionalGeneration(config)
+    if family == "gemma3":
+        layers = ["sliding_attention", "full_attention", "sliding_attention"]
+        mixed = {"sliding_window": 96, "layer_types": layers, "query_pre_attn_scalar": 32}
+        return hf.Gemma3ForCausalLM(hf.Gemma3TextConfig(**_SHAPE | mixed))
     if family == "bloom":
         shape = {"vocab_size": VOCABULARY, "hidden_size": 64, "n_layer": 1, "n_head": 2}
         return hf.BloomForCausalLM(hf.BloomConfig(**shape))
     raise ValueError(family)
 
 
+IMAGE, ROWS, COLUMNS = 250, 3, 4
+PICTURE = [252, *[IMAGE] * ROWS * COLUMNS, 253]
+"""Tokens of an image of ROWS x COLUMNS patches between its marks; no model samples them in this order."""
+
+
+def rotary_positions(tokens: list[int]) -> Any:
+    """[3, T] int64: time, height and width of each token, by Qwen2-VL's rule for text with pictures."""
+    import numpy as np
+
+    out, now, place = np.zeros((3, len(tokens)), np.int64), 0, 0
+    while place < len(tokens):
+        if tokens[place : place + len(PICTURE)] != PICTURE:
+            out[:, place] = now
+            now, place = now + 1, place + 1
+            continue
+        grid = np.indices((1, ROWS, COLUMNS)).reshape(3, -1) + now + 1
+        out[:, place] = now
+        out[:, place + 1 : place + 1 + ROWS * COLUMNS] = grid
+        now = int(grid.max()) + 1
+        place += 1 + ROWS * COLUMNS
+        out[:, place] = now
+        now, place = now + 1, place + 1
+    return out
+
+
 def register_qwen2_vl() -> None:
-    """Make vLLM's Qwen2-VL importable without torchvision: its module names it at import, text does not use it."""
+    """Make vLLM's Qwen2-VL importable without torchvision: its module names it at import, text does not use it.
+
+    Pictures are known by their tokens, since there is no image processor: positions are those of images, pixels none.
+    """
     import importlib.machinery
     import sys
     import types
+
+    import torch
 
     for name in ("torchvision", "torchvision.transforms", "torchvision.transforms.v2"):
         module = sys.modules[name] = types.ModuleType(name)
@@ -80,21 +114,39 @@ def register_qwen2_vl() -> None:
     from vllm import ModelRegistry
     from vllm.model_executor.models.qwen2_vl import Qwen2VLForConditionalGeneration
 
+    def positions(self: Any, tokens: list[int], features: Any) -> tuple[Any, int]:
+        known = torch.from_numpy(rotary_positions(tokens))
+        return known, int(known.max()) + 1 - len(tokens)
+
+    Qwen2VLForConditionalGeneration.get_mrope_input_positions = positions
     ModelRegistry.register_model("Qwen2VLForConditionalGeneration", Qwen2VLForConditionalGeneration)
 
 
 def log_probabilities(model: Any, tokens: list[int], window: Window | None) -> Any:
-    """[T, vocabulary] log-probabilities of a plain forward pass; full attention where `window` is None."""
+    """[T, vocabulary] log-probabilities of a plain forward pass; full attention where `window` is None.
+
+    Layers with a sliding window of their own keep it.
+    """
     import torch
 
     position = torch.arange(len(tokens))
     query, key = position[:, None], position[None]
-    visible = window.visible(query, key) if window else key <= query
-    hidden = torch.zeros(visible.shape).masked_fill(~visible, torch.finfo(torch.float32).min)
-    positions = position.expand(3, 1, -1) if model.config.model_type == "qwen2_vl" else position[None]
+    mask: Any = _hidden(window.visible(query, key) if window else key <= query)
+    if "sliding_attention" in (getattr(model.config, "layer_types", None) or ()):
+        own = (key <= query) & (query - key < model.config.sliding_window)
+        mask = {"full_attention": mask, "sliding_attention": _hidden(own)}
+    positions = position[None]
+    if model.config.model_type == "qwen2_vl":
+        positions = torch.from_numpy(rotary_positions(tokens))[:, None]
     with torch.no_grad():
-        output = model(torch.tensor([tokens]), attention_mask=hidden[None, None], position_ids=positions)
+        output = model(torch.tensor([tokens]), attention_mask=mask, position_ids=positions)
     return output.logits[0].log_softmax(-1)
+
+
+def _hidden(visible: Any) -> Any:
+    import torch
+
+    return torch.zeros(visible.shape).masked_fill(~visible, torch.finfo(torch.float32).min)[None, None]
 
 
 def reference(path: str) -> Any:

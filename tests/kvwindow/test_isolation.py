@@ -114,6 +114,33 @@ def roomy(path: str) -> list[list[int]]:
     return [one.answers[f"s{number}"][0].tokens for number in range(6)]
 
 
+def preempted_sessions(path: str, blocks: int) -> dict[str, Any]:
+    """Sessions of two chunks, the second with a long answer; each is closed as soon as it is answered."""
+    one = engine(path, num_gpu_blocks_override=blocks, max_num_batched_tokens=64)
+    free, preempt, victims = one.free_blocks, one.scheduler._preempt_request, set()
+
+    def noted(request: Any, *args: Any, **kwargs: Any) -> None:
+        victims.add(request.request_id)
+        preempt(request, *args, **kwargs)
+
+    one.scheduler._preempt_request = noted
+    names = [f"s{number}" for number in range(6)]
+    for number, name in enumerate(names):
+        one.send(name, chunk(number, 30))
+    one.run()
+    for number, name in enumerate(names):
+        one.send(name, chunk(number + 9, 10), max_tokens=130)
+    left = set(names)
+    while left:
+        one.step()
+        for name in [name for name in left if one.answers[name][1].finish]:
+            left.remove(name)
+            one.close(name)
+    one.settle()
+    tokens = [[answer.tokens for answer in one.answers[name]] for name in names]
+    return {"tokens": tokens, "victims": victims, "lost": free - one.free_blocks}
+
+
 @pytest.fixture(scope="module")
 def path(models: Path) -> str:
     return zoo.make("llama", models)
@@ -148,3 +175,13 @@ def test_a_preempted_request_computes_the_same_again(path: str, caching: bool) -
     assert facts["times"] > 0, "nothing was preempted"
     assert facts["lost"] == 0
     assert facts["tokens"] == forked(roomy, path, env=ENV)
+
+
+def test_a_preempted_session_computes_its_whole_history_again(path: str) -> None:
+    facts = forked(preempted_sessions, path, 14, env=ENV)
+    roomy = forked(preempted_sessions, path, 64, env=ENV)
+    assert facts["victims"], "nothing was preempted"
+    assert not roomy["victims"]
+    assert facts["lost"] == 0
+    assert [[len(tokens) for tokens in session] for session in facts["tokens"]] == [[3, 130]] * 6
+    assert facts["tokens"] == roomy["tokens"]

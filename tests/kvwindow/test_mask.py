@@ -76,3 +76,15 @@ def test_the_cap_is_reached(shape: tuple[Window, int]) -> None:
         held.append(-(-(computed + in_flight) // block) - (high - low))
     slack = 1 if window.exact else 0
     assert window.resident_blocks(in_flight, block) - slack <= max(held) <= window.resident_blocks(in_flight, block)
+
+
+@settings(max_examples=300, deadline=None)
+@given(windows(), st.integers(1, 300))
+def test_a_window_longer_than_the_context_is_cut_to_it_and_masks_the_same(
+    shape: tuple[Window, int], length: int
+) -> None:
+    window, block = shape
+    cut = window.within(length, block)
+    position = np.arange(length)
+    assert (cut.visible(position[:, None], position) == window.visible(position[:, None], position)).all()
+    assert cut.columns(block) <= 3 * (-(-length // block) + 1)

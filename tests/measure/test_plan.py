@@ -3,9 +3,10 @@ from __future__ import annotations
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from metrobench.errors import UsageError
-from metrobench.measure.plan import MAX_FRAMES, Slo, cut_frames, extended, min_span, plan_run
+from metrobench.measure.plan import MAX_FRAMES, Slo, check_plan, cut_frames, extended, min_span, plan_run
 
 
 @pytest.mark.parametrize(
@@ -87,3 +88,14 @@ def test_every_plan_is_long_enough_and_never_longer_than_one_frame_more(sessions
     assert shortest - 1e-6 <= plan.span < shortest + unit + 1e-6
     assert plan.cut_frames * unit >= 5.0 - 1e-6
     assert plan.allowed / plan.planned <= q + 1e-9
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [{"sessions": 0}, {"budget": 0.0}, {"unit": 0.0}, {"q": 0.0}, {"q": 2.0}, {"cut_frames": -1}, {"frames": 10**9}],
+)
+def test_a_plan_that_was_never_made_here_is_refused(changes: dict[str, float]) -> None:
+    plan = plan_run(sessions=2, budget=1.0, unit=1.0, q=0.01)
+    check_plan(plan)
+    with pytest.raises(UsageError):
+        check_plan(replace(plan, **changes))

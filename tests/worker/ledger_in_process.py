@@ -1,12 +1,12 @@
 """Run by test_ledger.py in a process of its own: real sessions on an EngineCore whose scheduler can be looked into.
 
-Prints one JSON line per answered frame: the session's ledger beside the scheduler's count of computed tokens.
+Prints one JSON line per answered frame: the session's ledger beside the scheduler's count of computed tokens and the
+blocks in use; a last line when all sessions are closed. The pool is as small as the policy's sessions may have it.
 """
 
 from __future__ import annotations
 
 import asyncio
-import dataclasses
 import json
 import random
 import sys
@@ -15,15 +15,18 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
 
-from metrobench.policy import parse_policy
+from metrobench.policy import most_in_flight, parse_policy, peak_blocks
 from metrobench.profiles import load_profile
 from metrobench.worker import preload
 from metrobench.worker.engine import Chunk, EngineStats, Output, engine_arguments, switch_plugin
 from metrobench.worker.sessions import FrameDone, Session, SessionRules
 from metrobench.worker.spec import STANDIN, WorkerSpec
 
-LONGEST = {False: 8192, True: 512}
+SESSIONS, BLOCK = 8, 32
+LONGEST = {False: 8192, True: 256}
 """max_model_len by whether the policy bounds a session: bounded ones roll over in the test."""
+TOKENS = {False: 256, True: 10 * 256}
+"""Tokens that each session is to go through, likewise."""
 
 
 class CoreEngine:
@@ -86,6 +89,11 @@ class CoreEngine:
     def computed(self, request: str) -> int:
         return int(self.core.scheduler.requests[request].num_computed_tokens)
 
+    @property
+    def blocks_used(self) -> int:
+        pool = self.core.scheduler.kv_cache_manager.block_pool
+        return int(pool.num_gpu_blocks - 1 - pool.get_num_free_blocks())
+
 
 class Reporter:
     """Prints what each frame left behind."""
@@ -93,7 +101,10 @@ class Reporter:
     def __init__(self, engine: CoreEngine) -> None:
         self.engine = engine
         self.session: Session
-        self.frames = 0
+        self.tokens = 0
+        self.sent: list[int] = []
+        """Tokens of the frames that were pushed and not yet answered."""
+        self.over = False
 
     def speaks(self, frame: int, user_speaks: bool) -> bool:
         return not user_speaks
@@ -102,17 +113,19 @@ class Reporter:
         pass
 
     def frame_done(self, done: FrameDone) -> None:
-        self.frames += 1
-        self.report(len(done.tokens))
+        self.report(self.sent.pop(0), len(done.tokens))
 
     def filled(self, tokens: int) -> None:
-        self.report(1)
+        self.report(tokens, 1)
 
-    def report(self, sampled: int) -> None:
+    def report(self, given: int, sampled: int) -> None:
         name = self.session.request
+        self.tokens += given + sampled - 1
         row = {
+            "tokens": self.tokens,
+            "blocks": self.engine.blocks_used,
             "rollovers": self.session.rollovers,
-            "session": name,
+            "session": self.session.number,
             "ledger": self.session.total,
             "engine": self.engine.computed(name),
             "sampled": sampled,
@@ -120,44 +133,39 @@ class Reporter:
         print("LEDGER", json.dumps(row), flush=True)
 
     def failed(self, code: str, message: str) -> None:
+        self.over = True
         print("LEDGER", json.dumps({"failed": code, "message": message}), flush=True)
 
 
 async def main(policy: str) -> None:
     assert isinstance(preload.load(), str)
     profile = load_profile("smoke")
-    longest = LONGEST[parse_policy(policy).bounded]
-    spec = WorkerSpec(
-        profile,
-        parse_policy(policy, 32),
-        8,
-        8192,
-        STANDIN,
-        1,
-        None,
-        None,
-        Path("/dev/null"),
-        {"max_model_len": longest},
-    )
+    chosen = parse_policy(policy, BLOCK)
+    longest = LONGEST[chosen.bounded]
+    each = peak_blocks(chosen, most_in_flight(profile.timing.most_tokens, BLOCK), BLOCK) if chosen.bounded else 32
+    pool, arguments = SESSIONS * each * BLOCK, {"max_model_len": longest}
+    spec = WorkerSpec(profile, chosen, SESSIONS, pool, STANDIN, 1, None, None, Path("/dev/null"), arguments)
     rules = SessionRules(1, 4, 40, longest, spec.policy, True, 1)
     with tempfile.TemporaryDirectory() as folder:
         engine = CoreEngine(spec, Path(folder))
         running = asyncio.create_task(engine.run())
-        reporters = [Reporter(engine) for _ in range(4)]
+        reporters = [Reporter(engine) for _ in range(SESSIONS)]
         draw = random.Random(5)
         for number, reporter in enumerate(reporters, 1):
-            reporter.session = Session(engine, number, dataclasses.replace(rules), reporter)
+            reporter.session = Session(engine, number, rules, reporter)
             if number % 2:
-                reporter.session.fill(100 * number)
-            for _ in range(12):
-                reporter.session.push(
-                    [draw.randrange(16, 2048) for _ in range(draw.randint(1, 40))], draw.random() < 0.5
-                )
-        while any(reporter.frames < 12 for reporter in reporters) and not running.done():
+                reporter.session.fill(20 * number)
+            while sum(reporter.sent) < TOKENS[chosen.bounded]:
+                frame = [draw.randrange(16, 2048) for _ in range(draw.randint(1, 40))]
+                reporter.sent.append(len(frame))
+                reporter.session.push(frame, draw.random() < 0.5)
+        while any(reporter.sent and not reporter.over for reporter in reporters) and not running.done():
             await asyncio.sleep(0.01)
-        running.cancel()
         for reporter in reporters:
             reporter.session.close()
+            await reporter.session.wait_closed()
+        running.cancel()
+        print("LEDGER", json.dumps({"left": engine.blocks_used}), flush=True)
 
 
 if __name__ == "__main__":

@@ -211,6 +211,20 @@ def test_no_more_sessions_are_admitted_than_the_pool_holds_for_ever(launch: Laun
     assert f"holds {holds} sessions" in error["message"]
 
 
+def test_the_sessions_a_pool_holds_follow_the_engines_own_chunks(launch: Launch):
+    usual, whole = (
+        launch(kv="window:512+16", vllm_args=arguments).info for arguments in ({}, {"long_prefill_token_threshold": 0})
+    )
+    assert (usual.peak_blocks, whole.peak_blocks) == (1 + 18 + 1, 1 + 80 + 1)
+    assert whole.kv_sessions == 256 // 82
+
+
+def test_a_configuration_that_the_plugin_refuses_is_one_clear_error(launch: Launch):
+    guess = {"method": "ngram", "num_speculative_tokens": 2, "prompt_lookup_max": 3}
+    with pytest.raises(UsageError, match=r"refuses.*: kvwindow cannot run here: speculative decoding checks several"):
+        launch(kv="window:64+16", vllm_args={"speculative_config": guess})
+
+
 def test_blocks_in_use_are_what_the_ledgers_say_and_come_back(launch: Launch):
     worker = launch(kv="unbounded")
     block = worker.info.block_size
@@ -250,7 +264,7 @@ def test_a_port_that_is_taken_is_one_clear_error(launch: Launch, worker: Worker)
 
 def test_vllm_arguments_win_and_bad_ones_are_named(launch: Launch):
     assert launch(vllm_args={"max_model_len": 512}).info.max_model_len == 512
-    with pytest.raises(UsageError, match="no_such_argument"):
+    with pytest.raises(UsageError, match="no argument no-such-argument"):
         launch(vllm_args={"no_such_argument": 1})
     with pytest.raises(UsageError, match="plain JSON"):
         launch(vllm_args={"max_model_len": object()})
