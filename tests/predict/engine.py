@@ -99,7 +99,7 @@ def simulate(
     lag: float = 0.05,
     ages: float = 0.0,
 ) -> Truth:
-    """A run whose sessions start together (or are up to `ages` frames old), talk in turns, and whose gauge is read every
+    """A run whose sessions start together (or are up to `ages` frames old) and talk in turns; its gauge is read every
     so often, up to `lag` seconds late."""
     frames = int(1.02 * pool.blocks * pool.block_size / sessions / listening) + 40
     if listening == speaking:

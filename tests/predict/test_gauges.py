@@ -75,7 +75,7 @@ def test_a_gauge_that_falls_while_nobody_leaves_is_named_a_preemption() -> None:
 
 def test_a_gauge_that_has_just_fallen_is_refused_with_the_reason() -> None:
     used = np.where(T < 57, 0.05 + 0.01 * T, 0.1)
-    with pytest.raises(NotValidError, match="fell from 61.0 % to 10.0 % at 57 s"):
+    with pytest.raises(NotValidError, match=r"fell from 61\.0 % to 10\.0 % at 57 s"):
         growing_part(Gauges(T, used, EIGHT, 100.0 * T), POOL)
 
 
@@ -97,10 +97,9 @@ def test_an_empty_pool_is_refused() -> None:
 
 
 def test_a_rise_of_a_block_or_two_is_refused() -> None:
-    used = (5.0 + (T > 55)) / POOL.usable
-    with pytest.raises(NotValidError, match="risen by 1 blocks only|does not grow"):
-        growing_part(Gauges(T[:20], np.linspace(5, 6, 20).round() / POOL.usable, EIGHT[:20], 100.0 * T[:20]), POOL)
-    assert used[-1] > 0
+    used = np.linspace(5, 7, 20).round() / POOL.usable
+    with pytest.raises(NotValidError, match="risen by 2 blocks only"):
+        growing_part(Gauges(T[:20], used, EIGHT[:20], 100.0 * T[:20]), POOL)
 
 
 def test_growth_that_has_slowed_is_fitted_on_its_slow_part() -> None:

@@ -82,7 +82,7 @@ def test_a_context_closed_at_twice_its_window_never_holds_more_than_that_and_a_f
     policy = KvPolicy("recycle", window)
     group = Group(np.zeros(sessions), 1.0, growth, np.zeros(sessions, dtype=np.int64), policy, growth)
     most = sessions * -(-(2 * window + growth) // pool.block_size)
-    held = [blocks_at(group, t, pool.block_size) for t in range(0, 8 * window // growth + 8)]
+    held = [blocks_at(group, t, pool.block_size) for t in range(8 * window // growth + 8)]
     assert max(held) <= most
     assert (crossing(pool, [group]) is not None) == (max(held) > pool.usable)
 
@@ -90,7 +90,8 @@ def test_a_context_closed_at_twice_its_window_never_holds_more_than_that_and_a_f
 def test_the_papers_stall_is_in_frame_22_where_a_straight_line_says_24() -> None:
     group = Group(np.zeros(4), 1.0, 13, np.zeros(4, dtype=np.int64))
     assert crossing(Pool(40, 32), [group]) == pytest.approx(23.0)
-    assert 39 * 32 / (4 * 13) == pytest.approx(24.0)
+    straight = 39 * 32 / (4 * 13)
+    assert straight == pytest.approx(24.0)
 
 
 def test_the_h200_run_of_64_sessions_stalls_within_2_percent_of_the_22_4_seconds_seen() -> None:

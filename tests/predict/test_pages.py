@@ -81,7 +81,7 @@ def test_a_page_without_the_gauges_is_refused_and_says_which_are_missing(name: s
     "text", ["<!doctype html><html>", "vllm:kv_cache_usage_perc{engine=} nothing", "{}", 'a{b="c" 1', "x y z"]
 )
 def test_what_is_no_page_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="no page of Prometheus metrics|no gauge"):
+    with pytest.raises(UsageError, match=r"no page of Prometheus metrics|no gauge"):
         read_page(text)
 
 

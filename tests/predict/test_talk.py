@@ -1,5 +1,6 @@
 """Who talks when decides what each frame adds: the worker's own rule, and the spread of t* over many runs."""
 
+from dataclasses import replace
 from itertools import islice
 
 import numpy as np
@@ -7,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metrobench.corpus.stream import ChunkTable, session_stream
+from metrobench.corpus.pattern import each_chunk, on_bed, session_runs
+from metrobench.corpus.stream import ChunkTable
 from metrobench.predict.model import Pool, crossing_of
 from metrobench.predict.talk import (
     Load,
@@ -46,12 +48,15 @@ def voices(table: ChunkTable) -> Voices:
     return voices_of(table, SILENCE_DBFS)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_the_worker_would_say_the_same_of_every_frame(table: ChunkTable, voices: Voices, seed: int) -> None:
-    frames, chunks = 60, round(RATES.unit / CHUNK)
+@pytest.mark.parametrize("talk", ["half", "continuous", "dialogue"])
+@pytest.mark.parametrize("bed", [(0, 1), (5, 33)])
+def test_the_worker_would_say_the_same_of_every_frame(table: ChunkTable, bed: tuple[int, int], talk: str) -> None:
+    frames, chunks, seed = 60, round(RATES.unit / CHUNK), 2
+    voices = voices_of(replace(table, bed=bed), SILENCE_DBFS, talk)
     extractor = Extractor(RATE, chunks * round(RATE * CHUNK), 6, 64)
     for session, tokens in enumerate(tokens_of(voices, RATES, seed, 4, frames)):
-        stream = list(islice(session_stream(table.clips, seed, session), frames * chunks))
+        runs = on_bed(session_runs(table.clips, seed, session, talk), bed)
+        stream = list(islice(each_chunk(runs), frames * chunks))
         audio = table.chunks[stream].reshape(frames, -1)
         added = [RATES.listening if extractor.speech(frame) else RATES.speaking for frame in audio]
         assert tokens.tolist() == np.cumsum(added).tolist()
