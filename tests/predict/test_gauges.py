@@ -66,7 +66,7 @@ def test_after_sessions_left_only_what_came_since_counts() -> None:
 
 
 def test_a_gauge_that_falls_while_nobody_leaves_is_named_a_preemption() -> None:
-    used = np.where(T < 40, 0.2 + 0.019 * T, 0.5 + 0.01 * (T - 40))
+    used = np.where(T < 40, 0.2 + 0.019 * T, 0.6 + 0.01 * (T - 40))
     part = growing_part(Gauges(T, used, EIGHT, 100.0 * T), POOL)
     assert isinstance(part, Growing)
     assert part.since == 40.0
@@ -79,8 +79,22 @@ def test_a_gauge_that_has_just_fallen_is_refused_with_the_reason() -> None:
         growing_part(Gauges(T, used, EIGHT, 100.0 * T), POOL)
 
 
+def test_blocks_that_a_window_frees_of_all_sessions_at_once_are_no_preemption() -> None:
+    used = 0.1 + 0.008 * T - 0.1 * (T > 30)
+    part = growing_part(Gauges(T, used, EIGHT, 100.0 * T), POOL)
+    assert isinstance(part, Growing)
+    assert part.since == 0.0
+
+
+def test_a_gauge_that_begins_anew_is_taken_for_a_server_that_was_emptied() -> None:
+    used = np.where(T < 30, 0.1 + 0.01 * T, 0.01 * (T - 29))
+    part = growing_part(Gauges(T, used, None, 100.0 * T), POOL)
+    assert isinstance(part, Growing)
+    assert "emptied or started again" in part.why
+
+
 def test_too_few_samples_are_refused() -> None:
-    with pytest.raises(NotValidError, match="5 samples, and 8 are needed"):
+    with pytest.raises(NotValidError, match="5; 8 are needed"):
         growing_part(growing().until(5), POOL)
 
 
@@ -98,7 +112,7 @@ def test_an_empty_pool_is_refused() -> None:
 
 def test_a_rise_of_a_block_or_two_is_refused() -> None:
     used = np.linspace(5, 7, 20).round() / POOL.usable
-    with pytest.raises(NotValidError, match="risen by 2 blocks only"):
+    with pytest.raises(NotValidError, match="hardly risen"):
         growing_part(Gauges(T[:20], used, EIGHT[:20], 100.0 * T[:20]), POOL)
 
 

@@ -73,7 +73,7 @@ def test_a_pool_that_never_came_to_half_is_said_so() -> None:
 def test_a_run_too_short_to_fit_says_so_at_every_point() -> None:
     found = reviewed("none", seconds=4.0)
     assert all(made.fit is None for made in found.made)
-    assert "samples" in found.made[-1].refused
+    assert "too few samples" in found.made[-1].refused
 
 
 def test_a_window_that_the_pool_holds_makes_it_never() -> None:
