@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from metrobench.corpus.manifest import default_clips
+from metrobench.corpus.choice import Audio, choose_audio
 from metrobench.corpus.stream import build_table
 from metrobench.errors import NotValidError, UsageError
 from metrobench.policy import parse_policy
@@ -53,8 +54,19 @@ def _chosen(record: Record, number: int | None, folder: Path) -> ProbeRecord:
 
 
 def _voices(setting: dict[str, Any], rate: int) -> Voices | None:
-    """The run's own audio, where it is the shipped corpus as it is now."""
-    clips = default_clips()
-    if [clip.name for clip in clips] != setting.get("clips"):
+    """The run's own audio, where it is still here as it was."""
+    try:
+        audio = _audio(setting)
+        same = [clip.file for clip in audio.clips] == setting.get("clips")
+        if not same or audio.describe()["audio_sha256"] != setting.get("audio_sha256"):
+            return None
+        return voices_of(build_table(audio.files, rate, audio.noise, audio.gain), SILENCE_DBFS, audio.talk)
+    except UsageError:
         return None
-    return voices_of(build_table(clips, rate), SILENCE_DBFS)
+
+
+def _audio(setting: dict[str, Any]) -> Audio:
+    """What the options of the run named. Raises UsageError where that is not here any more."""
+    named, language, noise = (setting.get(name) for name in ("audio", "language", "noise"))
+    audio = choose_audio(named, language, noise, None, setting.get("talk", "half"))
+    return replace(audio, gain=setting.get("gain_db", 0.0))

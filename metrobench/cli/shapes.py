@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from metrobench.cli.options import MAX_SESSIONS
-from metrobench.corpus.manifest import default_clips
+from metrobench.corpus.choice import choose_audio
 from metrobench.corpus.stream import build_table
 from metrobench.errors import UsageError
 from metrobench.gpus import find_gpu
@@ -37,7 +37,9 @@ def scenario(asked: dict[str, Any]) -> tuple[Scenario, str]:
     if asked["speaking"] is not None:
         talk = parse_rate(asked["speaking"], name="--speaking")
     elif profile.timing.tokens_out_listening != profile.timing.tokens_out_speaking:
-        talk = voices_of(build_table(default_clips(), profile.timing.sample_rate), SILENCE_DBFS)
+        audio = choose_audio(*(asked[name] for name in ("audio", "language", "noise", "gain", "talk")))
+        table = build_table(audio.files, profile.timing.sample_rate, audio.noise, audio.gain)
+        talk = voices_of(table, SILENCE_DBFS, audio.talk)
     made = Scenario(
         profile=profile,
         pool=pool,

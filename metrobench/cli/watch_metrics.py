@@ -125,7 +125,7 @@ def limits(fit: Fit, now: float) -> list[Limit]:
         kv = Limit(KV, Outcome.NEVER, fit.why)
     else:
         ends = [None if end is None else max(0.0, end - now) for end in (fit.lower, fit.upper)]
-        why = fit.why or "full, if nobody comes or leaves"
+        why = fit.why or "full, if nobody comes or leaves, and no window bounds the sessions"
         kv = Limit(KV, Outcome.DATE, why, max(0.0, fit.time - now), ends[0], ends[1])
     age = "neither the last position nor the age of sessions is on a metrics page"
     return [

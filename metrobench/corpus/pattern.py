@@ -135,12 +135,12 @@ def speech_share(table: ChunkTable, talk: str, unit: int, dbfs: float) -> float:
     heard = 0
     for session in range(SESSIONS):
         runs = session_runs(table.clips, 0, session, talk)
-        chunks = np.fromiter(islice(each_chunk(_on_bed(runs, table.bed)), UNITS * unit), dtype=np.int64)
+        chunks = np.fromiter(islice(each_chunk(on_bed(runs, table.bed)), UNITS * unit), dtype=np.int64)
         heard += int(np.count_nonzero(powers[chunks].reshape(UNITS, unit).mean(axis=1) > loud))
     return heard / (SESSIONS * UNITS)
 
 
-def _on_bed(runs: Runs, bed: tuple[int, int]) -> Runs:
+def on_bed(runs: Runs, bed: tuple[int, int]) -> Runs:
     """Runs in which pauses are runs of the bed."""
     first, length = bed
     for start, count in runs:

@@ -1,8 +1,8 @@
 """When a pool will be full, told from its gauge: the growth of tokens fitted through the block arithmetic. Pure.
 
 The growth is a straight line of tokens a session plus a wander about it (who talks how much); the gauge sees both
-through blocks (stairs.py). The interval is a parametric bootstrap: lines, wander and futures drawn from the fit, from a
-seed.
+through blocks (stairs.py). Date and interval are the median and the ends of a parametric bootstrap: lines, wander and
+futures drawn from the fit, by a seed. A wander goes on from where it is now, so that the date does, too.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from msgspec import Struct
 from metrobench.errors import NotValidError
 from metrobench.measure.frames import Floats
 from metrobench.measure.growth import theil_sen
-from metrobench.predict.gauges import Gauges, Growing, Standing, growing_part
+from metrobench.predict.gauges import Gauges, Growing, Standing, growing_part, thinned
 from metrobench.predict.model import Pool
 from metrobench.predict.stairs import Stair, fit_stairs, full_at, mean_blocks, steepness
 
@@ -84,14 +84,14 @@ def fit(gauges: Gauges, pool: Pool | None, seed: int = 0) -> Fit:
     straight = (seen.pool.usable - float(np.median(seen.blocks - slope * seen.x))) / slope
     stairs = fit_stairs(seen.x, seen.blocks, seen.sessions, seen.pool, slope)
     best = min(stairs, key=lambda stair: stair.misfit)
-    ends = np.quantile(_draws(seen, stairs, best, np.random.default_rng(seed)), [0.025, 0.975]) + seen.middle
-    time = max(_crosses(seen, best) + seen.middle, made_at)
+    dates = _draws(seen, stairs, best, np.random.default_rng(seed)) + seen.middle
+    lower, time, upper = (max(made_at, float(date)) for date in np.quantile(dates, [0.025, 0.5, 0.975]))
     return Fit(
         made_at=made_at,
         used=used,
         time=time,
-        lower=min(max(float(ends[0]), made_at), time),
-        upper=max(float(ends[1]), time),
+        lower=lower,
+        upper=upper,
         straight=straight + seen.middle,
         rate=best.rate if part.sessions is not None else best.rate / seen.pool.usable,
         samples=len(part.t),
@@ -122,7 +122,8 @@ class Score(Struct, frozen=True):
     of_onset: float
     """|t*_pred - t_obs| / t_obs."""
     of_rest: float | None
-    """|t*_pred - t_obs| / (t_obs - t_forecast); None: made at the onset or later."""
+    """|t*_pred - t_obs| / (t_obs - t_forecast); None: made at the onset, or so shortly before that it is not known well
+    enough."""
 
 
 def score(predicted: float, made_at: float, observed: float) -> Score:
@@ -132,8 +133,7 @@ def score(predicted: float, made_at: float, observed: float) -> Score:
 
 
 def _thin(part: Growing) -> _Seen:
-    keep = np.unique(np.linspace(0, len(part.t) - 1, MOST_SAMPLES).round().astype(int))
-    t, blocks = part.t[keep], part.blocks[keep]
+    t, blocks = thinned(part.t, part.blocks, MOST_SAMPLES)
     middle = float(t.mean())
     return _Seen(t - middle, blocks, middle, 1.0 if part.sessions is None else part.sessions, part.pool)
 
@@ -147,10 +147,6 @@ def _slope(seen: _Seen) -> float:
     if slope <= 0.0:
         raise NotValidError("the gauge does not grow, and has not stood still long enough to say so")
     return slope
-
-
-def _crosses(seen: _Seen, stair: Stair) -> float:
-    return (full_at(seen.pool, seen.sessions, stair.width) - stair.level) / stair.rate
 
 
 def _draws(seen: _Seen, stairs: Sequence[Stair], best: Stair, rng: np.random.Generator) -> Floats:

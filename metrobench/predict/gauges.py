@@ -17,8 +17,10 @@ MIN_LEVELS = 4
 """Fewest different values of a gauge that show how fast it grows."""
 FINE = Pool(1_001, 1)
 """Stands for a pool of unknown size: a thousandth of it counts as a block, and steps are too small to be seen."""
-DROP = 0.10
-"""Part of its value by which a gauge must fall at once where nobody left: a window frees a few blocks all the time."""
+DROP, NEARLY_FULL = 0.10, 0.85
+"""Part of its value by which a gauge falls at once where sessions are preempted, and how full the pool then is."""
+RESET = 0.5
+"""Part of its value by which it falls where everything began anew. Less than that a window frees, all the time."""
 STILL = 30.0
 """Shortest time in seconds after which a gauge that does not grow may be called steady."""
 SLOWED = 0.15
@@ -79,9 +81,15 @@ class Standing:
     why: str
 
 
+def thinned(t: Floats, values: Floats, most: int = 200) -> tuple[Floats, Floats]:
+    """At most so many samples, evenly chosen."""
+    keep = np.unique(np.linspace(0, len(t) - 1, min(len(t), most)).round().astype(int))
+    return t[keep], values[keep]
+
+
 def growing_part(gauges: Gauges, pool: Pool | None) -> Growing | Standing:
     """The part since sessions last left or the gauge fell. Raises NotValidError where it does not bear a forecast."""
-    _enough(len(gauges.t), f"{len(gauges.t)} samples")
+    _enough(len(gauges.t), f"{len(gauges.t)}")
     size = FINE if pool is None else pool
     full = gauges.used * size.usable > size.usable - 0.5
     if full[-1]:
@@ -90,11 +98,11 @@ def growing_part(gauges: Gauges, pool: Pool | None) -> Growing | Standing:
         return Standing(True, since, since, len(gauges.t) - first, "the pool is full")
     first, fell = _last_fall(gauges, size)
     part = gauges.since(first)
-    _enough(len(part.t), fell or f"{len(part.t)} samples")
+    _enough(len(part.t), f"{len(part.t)} since {fell}" if fell else f"{len(part.t)}")
     if not part.used[-1] > 0.0:
         raise NotValidError("the KV gauge is at 0: no session holds anything", "start the load, then ask again")
     part = part.since(int(np.argmax(part.used > 0.0)))
-    _enough(len(part.t), "sessions have only just begun")
+    _enough(len(part.t), f"{len(part.t)} since the first session came")
     _fresh(part)
     blocks = part.used * size.usable
     steady = _steady(part, blocks)
@@ -103,8 +111,7 @@ def growing_part(gauges: Gauges, pool: Pool | None) -> Growing | Standing:
     part, blocks, slowed = _after_slowing(part, blocks)
     if len(np.unique(np.round(blocks, 6))) < MIN_LEVELS:
         raise NotValidError(
-            f"the gauge has risen by {blocks[-1] - blocks[0]:.0f} blocks only: too little to tell how fast",
-            "wait until more of the pool is filled",
+            "the gauge has hardly risen: too little to tell how fast it grows", "wait until more of the pool is filled"
         )
     why = " ".join(word for word in (fell and f"{fell}; fitted since then.", slowed) if word)
     return _alike(part, blocks, size if pool is not None else None, why)
@@ -113,7 +120,7 @@ def growing_part(gauges: Gauges, pool: Pool | None) -> Growing | Standing:
 def _enough(count: int, what: str) -> None:
     if count < MIN_SAMPLES:
         raise NotValidError(
-            f"too few samples to tell: {what}, and {MIN_SAMPLES} are needed", "let it run longer, or sample more often"
+            f"too few samples to tell ({what}; {MIN_SAMPLES} are needed)", "let it run longer, or sample more often"
         )
 
 
@@ -121,7 +128,8 @@ def _last_fall(gauges: Gauges, pool: Pool) -> tuple[int, str]:
     """The first sample after the gauge last fell for a reason, and what happened."""
     drop = -np.diff(gauges.used)
     before = gauges.used[:-1]
-    fell = (drop > DROP * before) & (drop * pool.usable > 2.5)
+    preempted = (drop > DROP * before) & (drop * pool.usable > 2.5) & (before > NEARLY_FULL)
+    fell = preempted | ((drop > RESET * before) & (drop * pool.usable > 2.5))
     left = np.zeros_like(fell)
     if gauges.sessions is not None:
         left = (np.diff(gauges.sessions) < 0) & (drop > 0)
@@ -134,9 +142,13 @@ def _last_fall(gauges: Gauges, pool: Pool) -> tuple[int, str]:
     if left[last] and gauges.sessions is not None:
         gone = gauges.sessions[last] - gauges.sessions[last + 1]
         return last + 1, f"{words}, as {gone:.0f} sessions left"
-    if gauges.sessions is None:
-        return last + 1, f"{words}: sessions left, were preempted, or the server started again"
-    return last + 1, f"{words} while nobody left: sessions were preempted, or the server started again"
+    if preempted[last]:
+        return last + 1, f"{words}{_nobody(gauges)}: sessions were preempted, for want of blocks"
+    return last + 1, f"{words}{_nobody(gauges)}: the server was emptied or started again"
+
+
+def _nobody(gauges: Gauges) -> str:
+    return "" if gauges.sessions is None else " while nobody left"
 
 
 def _fresh(part: Gauges) -> None:
@@ -180,7 +192,7 @@ def _after_slowing(part: Gauges, blocks: Floats) -> tuple[Gauges, Floats, str]:
     half = len(blocks) // 2
     if half < 2 * MIN_SAMPLES or (part.sessions is not None and np.ptp(part.sessions) > 0):
         return part, blocks, ""
-    early, late = theil_sen(part.t[:half], blocks[:half]), theil_sen(part.t[half:], blocks[half:])
+    early, late = (theil_sen(*thinned(part.t[side], blocks[side])) for side in (slice(half), slice(half, None)))
     if early is None or late is None or late.value > 0.6 * early.value or late.upper > early.lower:
         return part, blocks, ""
     moment = seconds(float(part.t[half]))

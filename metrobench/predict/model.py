@@ -193,8 +193,9 @@ def _first_passage(pool: Pool, groups: Sequence[Group], until: float) -> float |
         times.append((group.starts[:, None] + frames[1:] * group.unit).ravel())
         steps.append(np.diff(blocks, axis=1).ravel())
         held += int(blocks[:, 0].sum())
-    order = np.argsort(time := np.concatenate(times), kind="stable")
-    passed = held + np.cumsum(np.concatenate(steps)[order]) > pool.usable
+    time, step = np.concatenate(times), np.concatenate(steps)
+    order = np.lexsort((step, time))  # of one moment, what comes back comes first
+    passed = held + np.cumsum(step[order]) > pool.usable
     return float(time[order][np.argmax(passed)]) if passed.any() else None
 
 

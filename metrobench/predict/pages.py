@@ -41,7 +41,7 @@ class Reading:
 
 def read_page(text: str) -> dict[str, Reading]:
     """The engines on a page by their labels. Raises UsageError where it is no such page."""
-    values: dict[str, Values] = defaultdict(dict)
+    values: dict[tuple[str, str], Values] = defaultdict(dict)
     configs: dict[str, dict[str, str]] = {}
     started: float | None = None
     try:
@@ -50,15 +50,17 @@ def read_page(text: str) -> dict[str, Reading]:
             if name == "process_start_time_seconds":
                 started = float(sample.value)
             elif name.startswith(("vllm_", "sglang_")):
-                engine = _engine(sample.labels)
                 if name.endswith("cache_config_info"):
-                    configs[engine] = dict(sample.labels)
+                    configs[_number(sample.labels)] = dict(sample.labels)
                 else:
-                    _keep(values[engine], name, sample)
+                    _keep(values[sample.labels.get("model_name", ""), _number(sample.labels)], name, sample)
     except (ValueError, KeyError, IndexError) as error:
         raise UsageError("this is no page of Prometheus metrics", f"it should have {NEEDED}") from error
-    found = {engine: _reading(seen, configs.get(engine, {}), started) for engine, seen in values.items()}
-    readings = {engine: reading for engine, reading in found.items() if reading is not None}
+    readings = {}
+    for (model, number), seen in values.items():
+        reading = _reading(seen, configs.get(number, {}), started)
+        if reading is not None:
+            readings[f"{model} {number}".strip()] = reading
     if not readings:
         raise UsageError(
             f"this metrics page has no gauge of a KV pool ({NEEDED})",
@@ -72,19 +74,19 @@ def _samples(text: str) -> Iterable[Sample]:
         yield from family.samples
 
 
-def _engine(labels: dict[str, str]) -> str:
-    """One name for each engine of a page."""
-    parts = [labels.get(name, "") for name in ("model_name", "engine", "dp_rank")]
-    return " ".join(part for part in parts if part)
+def _number(labels: dict[str, str]) -> str:
+    """Which engine of a page; `cache_config_info` names it, but not its model."""
+    return labels.get("engine") or labels.get("dp_rank") or ""
 
 
 def _keep(values: Values, name: str, sample: Sample) -> None:
-    """Sums over reasons apart, the largest of several ranks counts."""
+    """Each reason by itself; of several ranks the largest counts."""
     if name.endswith(("_bucket", "_created")):
         return
     reason = sample.labels.get("reason")
     key = f"{name}/{reason}" if reason else name
-    values[key] = max(values.get(key, 0.0), float(sample.value))
+    value = float(sample.value)
+    values[key] = value if key not in values else max(values[key], value)
 
 
 def _reading(values: Values, config: dict[str, str], started: float | None) -> Reading | None:

@@ -14,7 +14,7 @@ from metrobench.measure.frames import Floats
 from metrobench.measure.growth import theil_sen
 from metrobench.policy import KvPolicy
 from metrobench.predict.fit import Fit, Score, forecasts, score
-from metrobench.predict.gauges import Gauges
+from metrobench.predict.gauges import Gauges, thinned
 from metrobench.predict.limits import ENCODER, HOST, KV, POSITIONS, Limit, Outcome
 from metrobench.predict.model import Group, Pool, crossing, crossing_of
 from metrobench.predict.talk import Rates, Voices, tokens_of
@@ -25,8 +25,6 @@ from metrobench.units import memory, percent, seconds
 FILLS = (0.25, 0.5)
 """Fractions of the pool at which a forecast is made, and one at the end."""
 COLLAPSES = (Kind.STALL, Kind.STARVATION, Kind.ENGINE_DEATH)
-MOST_POINTS = 200
-"""Samples of a memory that a line is fitted through."""
 
 
 class Made(Struct, frozen=True):
@@ -95,7 +93,7 @@ def review(
     told = forecasts(seen, pool, FILLS)
     # an engine that dies at its last position says nothing of the pool
     full_at = None if collapse["kind"] == Kind.ENGINE_DEATH else observed
-    made = [_made(fill, each, full_at) for fill, each in zip((*FILLS, None), told, strict=True)]
+    made = [_made(fill, each, full_at, onset) for fill, each in zip((*FILLS, None), told, strict=True)]
     arithmetic, why = _arithmetic(probe, facts, pool, policy, rates, voices, bounded=bool(bounded))
     rate = next((each.fit.rate for each in reversed(made) if each.fit is not None and each.fit.rate), None)
     limits = [
@@ -135,10 +133,13 @@ def gauges(telemetry: dict[str, Floats], facts: RunFacts, end: float) -> Gauges:
     return Gauges(t[kept], used[kept], sessions.astype(np.float64), telemetry["resident_tokens"][kept])
 
 
-def _made(fill: float | None, found: Fit | str, observed: float | None) -> Made:
+def _made(fill: float | None, found: Fit | str, observed: float | None, onset: tuple[float, ...] | None) -> Made:
     if isinstance(found, str):
         return Made(fill, None, found, None)
-    return Made(fill, found, "", _score(found.time, found.made_at, observed))
+    told = _score(found.time, found.made_at, observed)
+    if told is not None and onset is not None and found.made_at > onset[0] - (onset[1] - onset[0]):
+        told = Score(told.of_onset, None)
+    return Made(fill, found, "", told)
 
 
 def _score(predicted: float | None, made_at: float, observed: float | None) -> Score | None:
@@ -200,8 +201,7 @@ def _host(telemetry: dict[str, Floats], end: float, server: dict[str, Any], host
     t, front = telemetry["t"], telemetry["front_rss"]
     total = front if server.get("device") == "cpu" else front + telemetry["engine_rss"]
     kept = np.flatnonzero(np.isfinite(total) & (t >= 0.0) & (t <= end))
-    kept = kept[np.unique(np.linspace(0, len(kept) - 1, min(len(kept), MOST_POINTS)).round().astype(int))]
-    slope = theil_sen(t[kept], total[kept]) if len(kept) else None
+    slope = theil_sen(*thinned(t[kept], total[kept])) if len(kept) else None
     if slope is None:
         return Limit(HOST, Outcome.UNKNOWN, "too few samples")
     whole = f"{memory(float(total[kept][-1]))} of {memory(host_bytes)}"

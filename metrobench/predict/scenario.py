@@ -196,7 +196,7 @@ def _assumptions(scenario: Scenario, share: float) -> list[str]:
     if rates.constant:
         found.append(f"{frame} token{'s' if rates.listening > 1 else ''} to a context")
     else:
-        source = "the shipped corpus decides" if isinstance(scenario.talk, Voices) else "given"
+        source = "the audio decides" if isinstance(scenario.talk, Voices) else "given"
         found.append(
             f"{frame} tokens to a context while the model listens, {rates.speaking} while it speaks, in"
             f" {percent(share, 0)} of the frames ({source})"

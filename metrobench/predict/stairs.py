@@ -68,13 +68,13 @@ def fit_stairs(x: Floats, blocks: Floats, sessions: float, pool: Pool, slope: fl
     size = pool.block_size
     rate = slope * size / sessions
     level = (float(blocks.mean()) / sessions - 0.5) * size
-    levels = level + np.linspace(-0.75, 0.75, 17) * size
-    rates = rate * np.geomspace(SLOWEST, FASTEST, 33)
+    levels = level + np.linspace(-0.75, 0.75, 15) * size
+    rates = rate * np.geomspace(SLOWEST, FASTEST, 29)
     misfits = _misfits(levels, rates, WIDTHS * size, x, blocks, sessions, size)
     found = []
     for number, width in enumerate(WIDTHS * size):
         row, column = np.unravel_index(misfits[:, :, number].argmin(), misfits.shape[:2])
-        best = Stair(levels[row], rates[column], width, misfits[row, column, number])
+        best = Stair(float(levels[row]), float(rates[column]), float(width), float(misfits[row, column, number]))
         found.append(_refined(best, levels[1] - levels[0], rates[1] / rates[0], x, blocks, sessions, size))
     return found
 
@@ -86,7 +86,7 @@ def _refined(best: Stair, step: float, ratio: float, x: Floats, blocks: Floats, 
         misfits = _misfits(levels, rates, np.array([best.width]), x, blocks, sessions, size)[:, :, 0]
         row, column = np.unravel_index(misfits.argmin(), misfits.shape)
         if misfits[row, column] < best.misfit:
-            best = Stair(levels[row], rates[column], best.width, float(misfits[row, column]))
+            best = Stair(float(levels[row]), float(rates[column]), best.width, float(misfits[row, column]))
         step, ratio = 0.5 * step, ratio**0.5
     return best
 

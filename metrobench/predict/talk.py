@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from metrobench.corpus.pattern import session_runs
+from metrobench.corpus.pattern import on_bed, session_runs
 from metrobench.corpus.stream import SILENCE, ChunkTable
 from metrobench.measure.frames import Bools, Floats, Ints
 from metrobench.measure.growth import Z
@@ -63,15 +63,24 @@ class Voices:
     """Cumulative mean square of the chunks, shape (chunks + 1,)."""
     silence: float
     """Mean square of a frame at which it still counts as silent."""
+    bed: tuple[int, int] = (SILENCE, 1)
+    """What is heard in pauses, as a clip is."""
+    talk: str = "half"
+    """When users talk (metrobench.corpus.pattern)."""
+
+    def runs(self, seed: int, session: int) -> Iterator[tuple[int, int]]:
+        """The audio of one session; SILENCE only where pauses are silent."""
+        runs = session_runs(self.clips, seed, session, self.talk)
+        return runs if self.bed[0] == SILENCE else on_bed(runs, self.bed)
 
 
-def voices_of(table: ChunkTable, silence_dbfs: float) -> Voices:
+def voices_of(table: ChunkTable, silence_dbfs: float, talk: str = "half") -> Voices:
     """The corpus as `Voices`; a frame whose RMS is at most `silence_dbfs` has no speech in it."""
     samples = table.chunks.astype(np.float32)
     power = np.einsum("cs,cs->c", samples, samples, dtype=np.float64) / samples.shape[1]
     power[SILENCE] = 0.0
     rms = 10 ** (silence_dbfs / 20) * 32768
-    return Voices(table.clips, np.concatenate([[0.0], np.cumsum(power)]), rms * rms)
+    return Voices(table.clips, np.concatenate([[0.0], np.cumsum(power)]), rms * rms, table.bed, talk)
 
 
 def listens(voices: Voices, runs: Iterator[tuple[int, int]], frames: int, unit: float) -> Bools:
@@ -115,8 +124,8 @@ def tokens_of(voices: Voices, rates: Rates, seed: int, sessions: int, frames: in
     """Tokens that each session of the run with that seed has taken after each frame, shape (sessions, frames)."""
     tokens = np.empty((sessions, frames), dtype=np.int64)
     for session in range(sessions):
-        runs = session_runs(voices.clips, seed, session)
-        tokens[session] = np.cumsum(rates.tokens(listens(voices, runs, frames, rates.unit)))
+        loud = listens(voices, voices.runs(seed, session), frames, rates.unit)
+        tokens[session] = np.cumsum(rates.tokens(loud))
     return tokens
 
 
