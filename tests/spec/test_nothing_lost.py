@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -14,12 +16,16 @@ from pathlib import Path
 import psutil
 import pytest
 
+from metrobench.errors import UsageError
+from metrobench.load.spool import read_facts as read_spool
 from metrobench.records import Record, read_facts, read_record
 
-pytestmark = [pytest.mark.engine, pytest.mark.realtime, pytest.mark.timeout(400)]
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(400)]
 
 FOUND = ((0, "failed"), (3, "void"))
 """Exit code and outcome of a run that found a death; void where other programs kept the machine busy beside it."""
+STREAMED = 4.0
+"""Seconds of streaming after which something happens to a command."""
 PATIENCE = 120.0
 """Seconds to wait for something that must happen."""
 
@@ -35,11 +41,16 @@ class Command:
         )
 
     def wait_streaming(self) -> None:
-        """Until frames have been recorded for a few seconds."""
-        wait_for(lambda: list(self.out.glob("**/spool/*")) or self.process.poll() is not None)
-        wait_for(lambda: self._engine() is not None or self.process.poll() is not None)
-        time.sleep(6.0)
+        """Until audio has been streamed for a few seconds."""
+        wait_for(lambda: self._streamed() > STREAMED or self.process.poll() is not None)
         assert self.process.poll() is None, self.process.communicate()
+
+    def _streamed(self) -> float:
+        """Seconds of the run that goes on now."""
+        for spool in self.out.glob("**/spool"):
+            with contextlib.suppress(UsageError, ValueError, IndexError):
+                return read_spool(spool).t_stop
+        return 0.0
 
     def _engine(self) -> psutil.Process | None:
         for child in psutil.Process(self.process.pid).children(recursive=True):
@@ -75,20 +86,24 @@ def wait_for(condition: Callable[[], object]) -> None:
         time.sleep(0.1)
 
 
-def leftovers(before: set[int]) -> list[str]:
-    """Processes of ours that are still there."""
+def leftovers(folder: str) -> list[int]:
+    """Processes that were started with their temporary files under `folder`."""
     found = []
-    for process in psutil.process_iter(["pid", "cmdline"]):
-        if process.pid not in before and "metrobench." in " ".join(process.info["cmdline"] or []):
-            found.append(" ".join(process.info["cmdline"]))
+    for process in psutil.process_iter(["pid"]):
+        with contextlib.suppress(psutil.Error, OSError):
+            if process.environ().get("TMPDIR", "").startswith(folder):
+                found.append(process.pid)
     return found
 
 
 @pytest.fixture(autouse=True)
-def no_process_left() -> Iterator[None]:
-    before = set(psutil.pids())
-    yield
-    wait_for(lambda: not leftovers(before))
+def nothing_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """No process and no temporary file of a command outlives it."""
+    with tempfile.TemporaryDirectory(prefix="lost-", dir="/tmp") as folder:
+        monkeypatch.setenv("TMPDIR", folder)
+        yield
+        wait_for(lambda: not leftovers(folder))
+        assert not list(Path(folder).iterdir())
 
 
 @pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
