@@ -19,6 +19,7 @@ from metrobench.measure.growth import theil_sen
 from metrobench.predict.gauges import Gauges, Growing, Standing, growing_part, thinned
 from metrobench.predict.model import Pool
 from metrobench.predict.stairs import Stair, fit_stairs, full_at, mean_blocks, steepness
+from metrobench.units import percent
 
 MOST_SAMPLES = 72
 """Samples that a fit looks at; more are thinned evenly."""
@@ -107,7 +108,7 @@ def forecasts(gauges: Gauges, pool: Pool | None, fills: Sequence[float], seed: i
     for fill in (*fills, None):
         reached = np.flatnonzero(gauges.used >= fill) if fill is not None else np.array([len(gauges.t) - 1])
         if not len(reached):
-            found.append(f"the pool was never {fill:.0%} full")
+            found.append(f"the pool was never {percent(fill or 0.0, 0)} full")
             continue
         try:
             found.append(fit(gauges.until(int(reached[0]) + 1), pool, seed))

@@ -151,7 +151,7 @@ def test_what_cannot_be_forecast_at_a_fill_says_why_and_the_rest_is_forecast() -
     early = truth.gauges.until(int(np.argmax(truth.gauges.used >= 0.3)))
     quarter, half, end = forecasts(early, truth.pool, (0.25, 0.5))
     assert isinstance(quarter, Fit)
-    assert isinstance(half, str) and "50%" in half
+    assert isinstance(half, str) and "50 %" in half
     assert isinstance(end, Fit)
 
 
