@@ -173,7 +173,10 @@ def _futures(seen: _Seen, stair: Stair, parts: int, draws: int, rng: np.random.G
     rate = np.maximum(stair.rate + errors[:, 1], SLOWEST_DRAWN * stair.rate)
     missing = full_at(seen.pool, seen.sessions, stair.width) - level
     spread = np.sqrt(variances[which] * np.maximum(missing, 0.0) / rate + jitter)
-    dates: Floats = last + np.maximum(missing + spread * rng.standard_normal(draws), 0.0) / rate
+    # m more tokens of each bring at most m / b + 1 more blocks of each
+    blocks = seen.pool.usable + 1.0 - float(seen.blocks[-1])
+    least = max(0.0, blocks / seen.sessions - 1.0) * size
+    dates: Floats = last + np.maximum(missing + spread * rng.standard_normal(draws), least) / rate
     return dates
 
 
