@@ -17,8 +17,8 @@ def plain(text: str) -> str:
     return "".join(character if character.isprintable() or character == "\n" else "�" for character in text)
 
 
-def say(text: str) -> None:
-    """Print one or more lines. Where the reader has gone, this and all that follows is dropped.
+def say(text: str) -> bool:
+    """Print one or more lines. Where the reader has gone, this and all that follows is dropped, and it is False.
 
     Raises UsageError when the lines cannot be written for another reason (a full disk).
     """
@@ -27,10 +27,13 @@ def say(text: str) -> None:
         sys.stdout.flush()
     except BrokenPipeError:
         _discard()
+        return False
     except OSError as error:
         _discard()
         if error.errno != errno.EPIPE:
             raise UsageError(f"cannot write to standard output: {error.strerror}") from error
+        return False
+    return True
 
 
 def say_json(value: Any) -> None:

@@ -34,10 +34,15 @@ def reviewed(folder: Path, number: int | None) -> tuple[Review, str]:
     found = review(probe, facts, telemetry, policy, rates, timing["tokens_in"], voices, memory)
     which = f" · run {probe.index} of {len(record.probes)}" if len(record.probes) > 1 else ""
     stand_in = " (stand-in)" if record.stand_in else ""
-    title = (
-        f"{record.profile['name']}{stand_in}{which} · {found.sessions} sessions · {found.kv} · {found.blocks:,} blocks"
-        f" of {found.block_size} tokens · {folder.resolve().name}"
+    count = f"{found.sessions} session" + ("s" if found.sessions > 1 else "")
+    parts = (
+        f"{record.profile['name']}{stand_in}{which}",
+        count,
+        found.kv,
+        f"{found.blocks:,} blocks of {found.block_size} tokens",
+        folder.resolve().name,
     )
+    title = " · ".join(parts)
     return found, title
 
 

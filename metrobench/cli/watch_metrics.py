@@ -17,7 +17,7 @@ from metrobench.predict.scrape import Scraper
 from metrobench.predict.watch import Watched
 from metrobench.report import forecast
 from metrobench.report.layout import wrap
-from metrobench.units import parse_duration, seconds
+from metrobench.units import parse_duration, percent, seconds
 
 EVERY = "5s"
 SHORTEST = 0.2
@@ -85,16 +85,16 @@ def _follow(page: _Page, live: Live, watch: bool, limit: float | None, as_json: 
         try:
             _, engine, fit = page.watched.first()
         except NotValidError as error:
-            live.status(f"kv {page.watched.fullest().last.used:.1%} · {error.message}")
-            if as_json and watch:
-                say(_line(now, None, error.message))
+            live.status(f"kv {percent(page.watched.fullest().last.used)} · {error.message}")
+            if as_json and watch and not say(_line(now, None, error.message)):
+                return 0
             if not watch and page.looks >= MOST_LOOKS:
                 raise
             continue
         text = forecast.countdown(fit, now, engine.last.sessions)
         live.status(text)
-        if as_json and watch:
-            say(_line(now, fit, text))
+        if as_json and watch and not say(_line(now, fit, text)):
+            return 0
         below = limit is not None and fit.time is not None and fit.time - now < limit
         if below or (not watch and (_certain(fit, now) or page.looks >= MOST_LOOKS)):
             live.clear()
@@ -114,7 +114,7 @@ def _answer(fit: Fit, text: str, now: float, as_json: bool) -> None:
         data: dict[str, Any] = {"now": now, "fit": fit, "limits": found}
         say(msgspec.json.format(msgspec.json.encode(data), indent=1).decode())
         return
-    rate = "" if fit.rate is None else f", fitted to {fit.samples} samples of {seconds(now - fit.since)}"
+    rate = "" if fit.rate is None else f", fitted to {fit.samples} samples over {seconds(now - fit.since)}"
     say("\n".join([*wrap(f"{text}{rate}"), "", *forecast.limits(found), "", *forecast.answer(found)]))
 
 

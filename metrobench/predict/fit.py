@@ -19,6 +19,7 @@ from metrobench.measure.growth import theil_sen
 from metrobench.predict.gauges import Gauges, Growing, Standing, growing_part, thinned
 from metrobench.predict.model import Pool
 from metrobench.predict.stairs import Stair, fit_stairs, full_at, mean_blocks, steepness
+from metrobench.units import percent
 
 MOST_SAMPLES = 72
 """Samples that a fit looks at; more are thinned evenly."""
@@ -107,7 +108,7 @@ def forecasts(gauges: Gauges, pool: Pool | None, fills: Sequence[float], seed: i
     for fill in (*fills, None):
         reached = np.flatnonzero(gauges.used >= fill) if fill is not None else np.array([len(gauges.t) - 1])
         if not len(reached):
-            found.append(f"the pool was never {fill:.0%} full")
+            found.append(f"the pool was never {percent(fill or 0.0, 0)} full")
             continue
         try:
             found.append(fit(gauges.until(int(reached[0]) + 1), pool, seed))
@@ -172,7 +173,10 @@ def _futures(seen: _Seen, stair: Stair, parts: int, draws: int, rng: np.random.G
     rate = np.maximum(stair.rate + errors[:, 1], SLOWEST_DRAWN * stair.rate)
     missing = full_at(seen.pool, seen.sessions, stair.width) - level
     spread = np.sqrt(variances[which] * np.maximum(missing, 0.0) / rate + jitter)
-    dates: Floats = last + np.maximum(missing + spread * rng.standard_normal(draws), 0.0) / rate
+    # m more tokens of each bring at most m / b + 1 more blocks of each
+    blocks = seen.pool.usable + 1.0 - float(seen.blocks[-1])
+    least = max(0.0, blocks / seen.sessions - 1.0) * size
+    dates: Floats = last + np.maximum(missing + spread * rng.standard_normal(draws), least) / rate
     return dates
 
 

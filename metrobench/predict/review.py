@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from metrobench.errors import NotValidError
 from metrobench.measure.collapse import Kind
 from metrobench.measure.facts import RunFacts
 from metrobench.measure.frames import Floats
 from metrobench.measure.growth import theil_sen
-from metrobench.policy import KvPolicy
+from metrobench.policy import KvPolicy, most_in_flight, peak_blocks
 from metrobench.predict.fit import Fit, Score, forecasts, score
 from metrobench.predict.gauges import Gauges, thinned
 from metrobench.predict.limits import ENCODER, HOST, KV, POSITIONS, Limit, Outcome
@@ -24,6 +24,7 @@ from metrobench.units import memory, percent, seconds
 
 FILLS = (0.25, 0.5)
 """Fractions of the pool at which a forecast is made, and one at the end."""
+HELD = "the pool holds all sessions at their peak"
 COLLAPSES = (Kind.STALL, Kind.STARVATION, Kind.ENGINE_DEATH)
 
 
@@ -89,15 +90,19 @@ def review(
     end = facts.t_stop if onset is None else onset[0]
     seen = gauges(telemetry, facts, end)
     policy = policy.on_blocks(pool.block_size)
-    bounded = policy.bounded and (server.get("peak_blocks") or np.inf) * probe.sessions <= pool.usable
+    bounded = policy.bounded and _holds(pool, policy, rates, probe.sessions)
     told = forecasts(seen, pool, FILLS)
+    if all(isinstance(each, str) for each in told):
+        raise NotValidError(f"this run does not bear a forecast: {told[-1]}", "let one run longer")
+    if bounded:
+        told = [each if isinstance(each, str) else _never(each) for each in told]
     # an engine that dies at its last position says nothing of the pool
     full_at = None if collapse["kind"] == Kind.ENGINE_DEATH else observed
     made = [_made(fill, each, full_at, onset) for fill, each in zip((*FILLS, None), told, strict=True)]
-    arithmetic, why = _arithmetic(probe, facts, pool, policy, rates, voices, bounded=bool(bounded))
+    arithmetic, why = _arithmetic(probe, facts, pool, policy, rates, voices, bounded=bounded)
     rate = next((each.fit.rate for each in reversed(made) if each.fit is not None and each.fit.rate), None)
     limits = [
-        _kv(made[-1], bounded=bool(bounded)),
+        _kv(made[-1], bounded=bounded),
         _positions(server, facts, policy, rate, tokens_in),
         Limit(ENCODER, Outcome.NEVER, "this worker feeds token ids: no encoder runs"),
         _host(telemetry, end, server, host_bytes),
@@ -117,6 +122,17 @@ def review(
         end=end,
         limits=limits,
     )
+
+
+def _holds(pool: Pool, policy: KvPolicy, rates: Rates, sessions: int) -> bool:
+    """The pool holds all sessions of a bounded policy at their peak."""
+    in_flight = most_in_flight(max(rates.listening, rates.speaking) + 1, pool.block_size)
+    return peak_blocks(policy, in_flight, pool.block_size) * sessions <= pool.usable
+
+
+def _never(found: Fit) -> Fit:
+    """A forecast where the policy lets no date come, whatever the gauge does until its windows are full."""
+    return structs.replace(found, time=None, lower=None, upper=None, why=HELD)
 
 
 def gauges(telemetry: dict[str, Floats], facts: RunFacts, end: float) -> Gauges:
@@ -160,7 +176,7 @@ def _arithmetic(
 ) -> tuple[float | None, str]:
     """t* of a run from its seed: its phases, its audio, its policy."""
     if bounded:
-        return None, "never: the pool holds all sessions at their peak"
+        return None, f"never: {HELD}"
     if policy.bounded:
         return None, "not told for a window that the pool does not hold for ever"
     starts = phases(probe.sessions, facts.budget, offset_of(probe.seed))
@@ -176,7 +192,7 @@ def _arithmetic(
 
 def _kv(last: Made, *, bounded: bool) -> Limit:
     if bounded:
-        return Limit(KV, Outcome.NEVER, "the pool holds all sessions at their peak")
+        return Limit(KV, Outcome.NEVER, HELD)
     if last.fit is None:
         return Limit(KV, Outcome.UNKNOWN, last.refused)
     if last.fit.time is None:

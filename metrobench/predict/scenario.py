@@ -232,4 +232,6 @@ def _helps(scenario: Scenario, share: float, limits: list[Limit]) -> list[str]:
     duration = scenario.duration or USUAL
     lasting = sessions_for(scenario.pool, duration, scenario.rates.unit, scenario.rates.mean(share))
     found = [f"{offer} makes this impossible at N <= {most}"] if most else []
-    return [*found, f"{KvPolicy(UNBOUNDED)} lasts {seconds(duration)} at N <= {lasting}, in the mean"]
+    if lasting:
+        found.append(f"{KvPolicy(UNBOUNDED)} lasts {seconds(duration)} at N <= {lasting}, in the mean")
+    return found

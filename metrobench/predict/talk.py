@@ -25,7 +25,7 @@ TURN = 5.0
 corpus and the pause after it."""
 MOST_AUDIO = 150_000.0
 """Seconds of conversation that are drawn at most, over all sessions and patterns."""
-LEAST_PATTERNS, MOST_PATTERNS = 8, 200
+LEAST_PATTERNS, MOST_PATTERNS = 5, 200
 SAMPLE = (48, 400)
 """Sessions and frames from which the mean and the variance of one session are told."""
 

@@ -49,7 +49,7 @@ def answer(found: list[Limit]) -> list[str]:
     """The earliest limit in one sentence."""
     first = earliest(found)
     unknown = [limit.name for limit in found if limit.outcome is Outcome.UNKNOWN]
-    beside = f" ({' and '.join(unknown)}: not known)" if unknown else ""
+    beside = f" ({', '.join(unknown)}: not known)" if unknown else ""
     if first is None:
         return wrap(f"collapse: never, by the limits that are known{beside}")
     may = "possible from " if first.outcome is Outcome.POSSIBLE else ""

@@ -119,6 +119,11 @@ def test_a_run_that_was_not_measured_exits_3(tmp_path: Path) -> None:
     assert_plain_error(metrobench("predict-collapse", str(folder), cwd=tmp_path), 3, "nothing was measured", "vLLM")
 
 
+def test_a_run_too_short_to_fit_exits_3(tmp_path: Path) -> None:
+    folder = folder_of(tmp_path, Pool(501, 32), 12, 4.0)
+    assert_plain_error(metrobench("predict-collapse", str(folder), cwd=tmp_path), 3, "does not bear a forecast")
+
+
 # A server with a metrics page
 
 

@@ -104,6 +104,16 @@ def test_on_small_pools_the_blocks_date_it_where_a_straight_line_is_off() -> Non
     assert np.median([each.error for each in found]) < 0.6 * np.median([each.straight_error for each in found])
 
 
+def test_a_pool_that_is_not_full_yet_is_never_dated_to_now() -> None:
+    t = np.arange(0.0, 90.0, 1.0)
+    tokens = 8 * (700.0 * t - 3.3 * t**2)
+    pool = Pool(9_000, 32)
+    used = np.ceil(tokens / 32) / pool.usable
+    kept = used < 0.97
+    found = fit(Gauges(t[kept], used[kept], np.full(int(kept.sum()), 8.0)), pool)
+    assert found.lower is not None and found.lower > found.made_at + 1.0
+
+
 def test_the_same_seed_gives_the_same_interval() -> None:
     truth = random_run(np.random.default_rng(1), 20.0, 40.0, talks=True)
     assert fit(truth.at_fill(0.5), truth.pool, 3) == fit(truth.at_fill(0.5), truth.pool, 3)
@@ -151,7 +161,7 @@ def test_what_cannot_be_forecast_at_a_fill_says_why_and_the_rest_is_forecast() -
     early = truth.gauges.until(int(np.argmax(truth.gauges.used >= 0.3)))
     quarter, half, end = forecasts(early, truth.pool, (0.25, 0.5))
     assert isinstance(quarter, Fit)
-    assert isinstance(half, str) and "50%" in half
+    assert isinstance(half, str) and "50 %" in half
     assert isinstance(end, Fit)
 
 

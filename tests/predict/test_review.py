@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -25,14 +23,11 @@ def columns(rows: list[dict[str, float | None]]) -> dict[str, Floats]:
     return {name: np.array([row.get(name) for row in rows], dtype=np.float64) for name in TELEMETRY_FIELDS}
 
 
-def reviewed(
-    kind: str = "stall", seconds: float = 60.0, kv: str = "unbounded", server: dict[str, Any] | None = None
-) -> Review:
+def reviewed(kind: str = "stall", seconds: float = 60.0, kv: str = "unbounded") -> Review:
     _, group, full = paper(12, POOL)
     assert full is not None
     onset = None if kind == "none" else [full - 0.1, full + 1.0]
     probe = probe_of(POOL, 12, {"kind": kind, "onset": onset})
-    probe.server |= server or {}
     rows = columns(telemetry_of(group, POOL, seconds))
     return review(probe, facts_of(group, seconds), rows, parse_policy(kv), RATES, 25, None, MEMORY)
 
@@ -67,20 +62,20 @@ def test_a_run_that_ended_before_the_date_is_not_scored() -> None:
 def test_a_pool_that_never_came_to_half_is_said_so() -> None:
     found = reviewed("none", seconds=20.0)
     assert found.made[1].fit is None
-    assert "never 50% full" in found.made[1].refused
+    assert "never 50 % full" in found.made[1].refused
 
 
-def test_a_run_too_short_to_fit_says_so_at_every_point() -> None:
-    found = reviewed("none", seconds=4.0)
-    assert all(made.fit is None for made in found.made)
-    assert "too few samples" in found.made[-1].refused
+def test_a_run_too_short_to_fit_is_refused() -> None:
+    with pytest.raises(NotValidError, match="does not bear a forecast: too few samples"):
+        reviewed("none", seconds=4.0)
 
 
 def test_a_window_that_the_pool_holds_makes_it_never() -> None:
-    found = reviewed("none", kv="window:128", server={"peak_blocks": 8})
+    found = reviewed("none", seconds=40.0, kv="window:128")
     kv = next(limit for limit in found.limits if limit.name == KV)
     assert kv.outcome is Outcome.NEVER
     assert found.arithmetic is None and found.arithmetic_why.startswith("never")
+    assert all(made.fit.time is None for made in found.made if made.fit is not None)
 
 
 def test_an_engine_that_died_of_its_positions_does_not_score_the_pool() -> None:
