@@ -172,18 +172,24 @@ def _steady(part: Gauges, blocks: Floats) -> Standing | None:
     late, early = slice(cut, None), slice(None, cut)
     if len(blocks[late]) < 4 or len(blocks[early]) < 4:
         return None
-    rise = float(blocks[late].max() - blocks[late][0])
-    overall = (blocks[cut] - blocks[0]) / (part.t[cut] - part.t[0])
+    level = float(np.median(blocks[late]))
+    # windows give and take a few blocks all the time, up and down; a stair only goes up
+    flicker = max(1.0, 0.02 * level, float((np.maximum.accumulate(blocks[late]) - blocks[late]).max()))
+    if float(np.median(blocks[-max(3, len(blocks[late]) // 4) :])) > level + flicker:
+        return None
+    reached = int(np.argmax(blocks >= level - flicker))
+    flat, grew = float(part.t[-1] - part.t[reached]), float(part.t[reached] - part.t[0])
+    speed = (level - blocks[0]) / grew if grew > 0.0 else 0.0
+    slope = theil_sen(*thinned(part.t[late], blocks[late]))
     lasted = float(part.t[-1] - part.t[cut])
-    sessions = 1.0 if part.sessions is None else float(part.sessions[-1])
+    rise = float(blocks[-1] - blocks[cut]) if slope is None else slope.value * lasted
     # in step, the gauge stands on each stair until everybody needs a block again
-    tread = sessions / overall if overall > 0.0 else 0.0
-    if rise > max(1.0, SLOWED * overall * lasted) or lasted < 2.0 * tread:
+    sessions = 1.0 if part.sessions is None else float(part.sessions[-1])
+    stair = sessions / speed if speed > 0.0 else 0.0
+    overall = (level - blocks[0]) / (part.t[cut] - part.t[0])
+    if rise > max(1.0, SLOWED * overall * lasted) or flat < max(STILL, 2.0 * stair):
         return None
-    flat = float(part.t[-1] - part.t[int(np.argmax(blocks > blocks[-1] - max(1.0, 0.02 * blocks[-1])))])
-    if flat < STILL:
-        return None
-    why = f"the gauge has stood at {percent(part.used[-1], 0)} for {seconds(round(flat))}"
+    why = f"the gauge has stood at {percent(float(np.median(part.used[late])), 0)} for {seconds(round(flat))}"
     return Standing(False, None, float(part.t[0]), len(part.t), why)
 
 

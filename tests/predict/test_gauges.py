@@ -43,6 +43,14 @@ def test_a_windowed_gauge_that_flickers_about_its_level_is_never_full() -> None:
     assert found.time is None
 
 
+def test_sessions_that_started_full_flicker_from_the_beginning_and_are_never_full() -> None:
+    rng = np.random.default_rng(2)
+    used = (56 + rng.integers(-4, 5, len(T))) / POOL.usable
+    found = fit(Gauges(T, used, EIGHT, 100.0 * T), POOL)
+    assert found.time is None
+    assert "stood at 6 % for 59 s" in found.why
+
+
 def test_a_full_pool_is_dated_to_when_it_filled() -> None:
     used = np.minimum(1.0, 0.05 + 0.02 * T)
     found = fit(Gauges(T, used, EIGHT, 100.0 * T), POOL)
@@ -127,3 +135,34 @@ def test_a_gauge_without_sessions_is_fitted_all_together() -> None:
     part = growing_part(replace(growing(), sessions=None), POOL)
     assert isinstance(part, Growing)
     assert part.sessions is None
+
+
+def test_windows_that_fill_and_then_flicker_are_never_full_whatever_their_size() -> None:
+    rng = np.random.default_rng(3)
+    dated = 0
+    for _ in range(60):
+        sessions, most = int(rng.integers(2, 40)), int(rng.integers(5, 40))
+        pool = Pool(int(sessions * most * rng.uniform(1.2, 3.0)) + 1, 16)
+        speed = rng.uniform(0.1, 3.0)
+        t = np.arange(0.0, 60.0 + rng.uniform(0.0, 60.0) + most / speed, 0.5)
+        each = (
+            np.minimum(most, speed * t)[:, None]
+            + rng.random((len(t), sessions)) * np.where(speed * t > most, 1.5, 1)[:, None]
+        )
+        used = np.floor(each).sum(axis=1) / pool.usable
+        found = fit(Gauges(t, used, np.full(len(t), float(sessions)), 100.0 * t), pool)
+        dated += found.time is not None
+    assert dated <= 1
+
+
+def test_a_growing_gauge_is_not_called_steady() -> None:
+    rng = np.random.default_rng(4)
+    for _ in range(40):
+        sessions, size, speed = int(rng.integers(2, 60)), int(rng.choice([16, 32])), rng.uniform(2.0, 30.0)
+        t = np.arange(0.0, 20 * size / speed, 0.5)
+        starts = rng.random(sessions)
+        blocks = np.ceil(np.maximum(0.0, speed * (t[:, None] - starts)) / size).sum(axis=1)
+        part = growing_part(
+            Gauges(t, blocks / (40 * sessions), np.full(len(t), float(sessions)), t), Pool(40 * sessions + 1, size)
+        )
+        assert isinstance(part, Growing)
