@@ -15,7 +15,7 @@ import msgspec
 
 from metrobench.cli import config, consent
 from metrobench.cli.live import Interrupted, Interrupts, Live
-from metrobench.cli.output import say_json
+from metrobench.cli.progress import alarm, status
 from metrobench.cli.vllm_args import parse_vllm
 from metrobench.corpus.choice import choose_audio
 from metrobench.corpus.pattern import speech_share
@@ -37,7 +37,7 @@ from metrobench.restart import Restart
 from metrobench.search.mscs import Stop
 from metrobench.servers import EmbeddedServer, ForeignServer, Server, check_room, resolve_weights
 from metrobench.speed import SpeedMeter
-from metrobench.units import CHUNK, parse_duration, parse_rate, parse_slo, percent, seconds
+from metrobench.units import CHUNK, parse_duration, parse_rate, parse_slo
 from metrobench.worker.cores import layout, threads_on
 from metrobench.worker.features import SILENCE_DBFS
 from metrobench.worker.launcher import ForkServer
@@ -351,9 +351,9 @@ class Bench:
 
         def show(event: LoadEvent, kv: float | None) -> None:
             if event.kind == "alarm":
-                self.live.line(f"{title} · {_alarm(event)}")
+                self.live.line(f"{title} · {alarm(event)}")
             else:
-                self.live.status(f"{title} · {_status(event, kv, length)}")
+                self.live.status(f"{title} · {status(event, kv, length)}")
 
         return Watch(interrupted=lambda: self.stopped, show=show)
 
@@ -381,38 +381,3 @@ def reopen(path: Path) -> RunFolder:
     if folder is None:
         raise UsageError(f"{path} belongs to a command that is still at work")
     return folder
-
-
-def _status(event: LoadEvent, kv: float | None, length: float | None) -> str:
-    """One event of the load process in a few words."""
-    if event.kind == "connected":
-        return f"{event.connected} connected" + (f", {event.refused} refused" if event.refused else "")
-    if event.kind in ("filling", "filled"):
-        return f"{event.filled} sessions ready" + (f", {event.refused} refused" if event.refused else "")
-    if event.kind in ("progress", "judge"):
-        left = "" if length is None or event.t > length - 1 else f", {seconds(round(length - event.t))} left"
-        words = [f"{seconds(max(1, round(event.t)))}{left}"]
-        if event.due:
-            words.append(f"missed {percent(event.missed / event.due)}")
-        if event.p50 is not None and event.p99 is not None:
-            words.append(f"p50 {seconds(event.p50)}, p99 {seconds(event.p99)}")
-        if kv is not None:
-            words.append(f"kv {percent(kv, 0)}")
-        if event.closed or event.refused:
-            words.append(f"{event.closed} closed, {event.refused} refused")
-        return " · ".join(words)
-    if event.kind == "aftermath":
-        return f"after the collapse: {event.message}, {event.answered} of {event.connected} sessions answered"
-    return event.kind
-
-
-def _alarm(event: LoadEvent) -> str:
-    """Sessions that wait for long, or the collapse that it has become."""
-    waits = f"{event.silent} sessions without an answer for up to {seconds(event.seconds)}"
-    what = waits if event.message == "warning" else f"{event.message}, {waits}"
-    return f"{seconds(event.t)}: {what}"
-
-
-def print_json(record: Record | list[Record]) -> None:
-    """The record on stdout, as run.json has it; several as a list."""
-    say_json(record)

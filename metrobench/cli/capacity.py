@@ -61,8 +61,8 @@ def capacity(as_json: bool, kv: str | None, max_time: str | None, dry_run: bool,
     Several policies, as in --kv unbounded,window:1024,window:1024+16, are measured one after another and compared;
     --max-time is for all of them together.
     """
-    from metrobench.cli.bench import print_json, several_policies
-    from metrobench.cli.output import say
+    from metrobench.cli.bench import several_policies
+    from metrobench.cli.output import say, say_json
     from metrobench.errors import UsageError
     from metrobench.report import comparison
     from metrobench.units import parse_duration
@@ -86,7 +86,7 @@ def capacity(as_json: bool, kv: str | None, max_time: str | None, dry_run: bool,
             break
     records = [bench.record for bench in benches]
     if as_json:
-        print_json(records if len(policies) > 1 else records[0])
+        say_json(records if len(policies) > 1 else records[0])
     elif len(policies) > 1:
         say(comparison.table(records))
     sys.exit(benches[-1].exit_code(code))

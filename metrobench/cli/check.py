@@ -27,8 +27,8 @@ SECONDS = 2.0
 @options.vllm_args
 def check(out: Path, as_json: bool, quiet: bool, **asked: Any) -> None:
     """One session end to end: does this endpoint answer, and how fast?"""
-    from metrobench.cli.bench import Bench, Request, print_json
-    from metrobench.cli.output import say
+    from metrobench.cli.bench import Bench, Request
+    from metrobench.cli.output import say, say_json
     from metrobench.probe import probe_plan
     from metrobench.report import terminal
 
@@ -43,7 +43,7 @@ def check(out: Path, as_json: bool, quiet: bool, **asked: Any) -> None:
             bench.add(found, ".")
     answered = found.verdict["misses"]["met"] + found.verdict["misses"]["late"]
     if as_json:
-        print_json(bench.record)
+        say_json(bench.record)
     else:
         say(terminal.check(bench.record, found, answered))
     sys.exit(bench.exit_code(0 if answered else 1))

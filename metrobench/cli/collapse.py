@@ -54,10 +54,11 @@ def collapse(
     **asked: Any,
 ) -> None:
     """How often identical runs collapse: fresh worker per trial, policies interleaved."""
-    from metrobench.cli.bench import Bench, Request, print_json, several_policies
-    from metrobench.cli.output import say
+    from metrobench.cli.bench import Bench, Request, several_policies
+    from metrobench.cli.output import say, say_json
     from metrobench.report import collapse_table
     from metrobench.search.trials import plan_trials
+    from metrobench.servers import check_room
     from metrobench.units import parse_duration
 
     span = parse_duration(duration, name="--duration")
@@ -67,7 +68,10 @@ def collapse(
     setting = replace(
         bench.setting(span=span, stop_when_failed=False, extend_unresolved=False), aftermath=not no_aftermath
     )
-    asked_for = [str(bench.on_blocks(policy)) for policy in policies]
+    chosen = [bench.on_blocks(policy) for policy in policies]
+    for policy in chosen:
+        check_room(bench.profile, policy, bench.request.pool_tokens)
+    asked_for = [str(policy) for policy in chosen]
     bench.record.setting |= {
         "kv": ",".join(asked_for),
         "sessions": sessions,
@@ -88,7 +92,7 @@ def collapse(
                 _run(bench, setting, server.guarded(not unguarded), left, len(planned), sessions)
         collapse_table.conclude(bench.record, bench.folder.path)
     if as_json:
-        print_json(bench.record)
+        say_json(bench.record)
     else:
         say(collapse_table.text(bench.record))
         say(f"report   {bench.folder.path / 'index.html'}")

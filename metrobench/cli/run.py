@@ -39,7 +39,7 @@ def run(
 ) -> None:
     """One measured run at a fixed number of sessions."""
     from metrobench.cli import outlook
-    from metrobench.cli.bench import Bench, Request, print_json
+    from metrobench.cli.bench import Bench, Request
     from metrobench.cli.output import say, say_json
     from metrobench.probe import probe
     from metrobench.report import terminal
@@ -72,7 +72,7 @@ def run(
             bench.add(found, ".")
             bench.record.result = {"arithmetic": terminal.arithmetic(bench.profile, bench.policy, setting.budget)}
     if as_json:
-        print_json(bench.record)
+        say_json(bench.record)
     else:
         say(terminal.run(bench.record, found))
         say(f"report   {bench.folder.path / 'index.html'}")

@@ -171,7 +171,10 @@ def _stall(frames: _Frames) -> _Finding | None:
         silent = frames.waited(since, until) >= frames.window
         if silent.any():
             named = float(since[silent].min()) + frames.window
-            return _Finding(Kind.STALL, _bracket(float(start), float(deadline[silent].min())), named)
+            # a session that starved before the rest fell silent does not date the silence of all
+            struck = deadline[silent & (deadline >= start)]
+            first = float(struck.min()) if struck.size else float(deadline[silent].min())
+            return _Finding(Kind.STALL, _bracket(float(start), first), named)
     return None
 
 

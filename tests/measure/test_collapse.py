@@ -154,3 +154,13 @@ def test_refused_sessions_do_not_make_a_server_unhealthy_before_it_stalls(plan: 
     ready = ready_times(plan)
     done = np.where(ready + 0.2 <= 20.0, ready + 0.2, np.nan)
     assert find(plan, ready, done, refused=(0, 1, 2)).before is Before.HEALTHY
+
+
+def test_a_session_that_starves_before_the_rest_fall_silent_is_the_collapse(plan: Plan) -> None:
+    ready = ready_times(plan)
+    done = np.where(ready + 0.2 <= 30.0, ready + 0.2, np.nan)
+    done[3, ready[3] > 20.0] = np.nan
+    found = find(plan, ready, done)
+    last, unanswered = float(np.nanmax(done[3])), float(ready[3][ready[3] > 20.0][0])
+    assert found.kind is Kind.STARVATION
+    assert found.onset == pytest.approx((last, unanswered + plan.budget))
