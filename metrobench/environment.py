@@ -71,13 +71,13 @@ def _cpu_name() -> str:
 
 
 def gpu_names() -> list[str]:
-    """NVIDIA GPUs by name, from the driver's own files (no library, no process)."""
+    """NVIDIA GPUs by name, from the driver's own files (no library, no process); "NVIDIA GPU" where it hides them."""
     names = []
     for file in sorted(Path("/proc/driver/nvidia/gpus").glob("*/information")):
         for line in file.read_text().splitlines():
             if line.startswith("Model:"):
                 names.append(line.split(":", 1)[1].strip())
-    return names
+    return names or ["NVIDIA GPU" for device in Path("/dev").glob("nvidia[0-9]*")]
 
 
 def _versions() -> dict[str, str]:

@@ -136,7 +136,7 @@ class EmbeddedServer:
             weights=self._weights,
             seed=self._seed + self._launched,
             front_cores=self._layout.front,
-            engine_core=self._layout.engine,
+            engine_cores=self._layout.engine,
             log=log,
             vllm_args=self._vllm_args,
             guard_positions=self._guard_positions,
@@ -230,7 +230,7 @@ def resolve_weights(weights: str, has_gpu: bool) -> str:
     if has_gpu:
         raise UsageError(
             "this machine has a GPU: say what to run on it",
-            "--weights dummy (the model's real shape), hf:ID (real weights) or standin (small, on the CPU)",
+            "--weights dummy (the model's real shape), hf:ID (real weights) or standin (a small transformer)",
         )
     return STANDIN
 

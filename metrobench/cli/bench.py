@@ -88,9 +88,10 @@ class Bench:
         self.profile = load_profile(request.model)
         self.weights = STANDIN
         machine = describe_machine()
+        self.on_gpu = bool(machine.gpus)
         self.vllm_args = parse_vllm(request.vllm_args)
         if request.endpoint is None:
-            self.weights = resolve_weights(request.weights, has_gpu=bool(machine.gpus))
+            self.weights = resolve_weights(request.weights, has_gpu=self.on_gpu)
         else:
             check_url(request.endpoint)
         self.restart = self._restart(request)
@@ -280,7 +281,7 @@ class Bench:
     @contextmanager
     def embedded(self) -> Iterator[EmbeddedServer]:
         """Fresh embedded workers, forked from a process that loads vLLM now."""
-        cores = layout()
+        cores = layout(gpu=self.on_gpu)
         self.live.status("loading vLLM (about 10 s, once)")
         forkserver = ForkServer(self.folder.path / "workers.log", self.profile.stand_in if self.stand_in else None)
         with self.interrupts.at_once():
@@ -288,7 +289,7 @@ class Bench:
         with forkserver, threads_on(cores.front):
             if not cores.engine_alone:
                 self.warn(Warn.CORES_SHARED)
-            engine, beside = SpeedMeter(cores.engine, warm_up=False), SpeedMeter(min(cores.load), warm_up=True)
+            engine, beside = SpeedMeter(min(cores.engine), warm_up=False), SpeedMeter(min(cores.load), warm_up=True)
             with engine, beside:
                 yield EmbeddedServer(
                     forkserver,
@@ -298,7 +299,7 @@ class Bench:
                     self.weights,
                     self.request.pool_tokens,
                     self.request.seed,
-                    engine,
+                    None if self.on_gpu else engine,
                     beside if cores.engine_alone else None,
                     self.vllm_args,
                 )

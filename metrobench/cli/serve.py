@@ -54,11 +54,12 @@ def serve(
     from metrobench.worker.spec import STANDIN, WorkerSpec
 
     profile = load_profile(model)
-    chosen = resolve_weights(weights, has_gpu=bool(describe_machine().gpus))
+    gpu = bool(describe_machine().gpus)
+    chosen = resolve_weights(weights, has_gpu=gpu)
     policy = parse_policy(kv or profile.kv, profile.stand_in.block_size if chosen == STANDIN else 1)
     check_room(profile, policy, pool_tokens)
     arguments = parse_vllm(vllm_args)
-    cores = layout()
+    cores = layout(gpu=gpu)
     live = Live(quiet=False)
     _check_address(host, port)
     log = Path(tempfile.gettempdir()) / f"metrobench-serve-{port}.log"
@@ -71,7 +72,7 @@ def serve(
             weights=chosen,
             seed=seed,
             front_cores=cores.front,
-            engine_core=cores.engine,
+            engine_cores=cores.engine,
             log=log,
             host=host,
             port=port,

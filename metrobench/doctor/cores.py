@@ -36,10 +36,10 @@ def judge_cores(usable: list[int], present: int, quota: float | None, period: fl
 
 def _who(plan: Layout) -> str:
     if not plan.engine_alone:
-        return f"engine, gateway and client share core {plan.engine}"
+        return f"engine, gateway and client share core {_numbers(plan.engine)}"
     if plan.load == plan.front:
-        return f"engine on {plan.engine}, gateway and client on {_numbers(plan.load)}"
-    return f"engine on {plan.engine}, gateway on {_numbers(plan.front)}, client on {_numbers(plan.load)}"
+        return f"engine on {_numbers(plan.engine)}, gateway and client on {_numbers(plan.load)}"
+    return f"engine on {_numbers(plan.engine)}, gateway on {_numbers(plan.front)}, client on {_numbers(plan.load)}"
 
 
 def _numbers(cores: frozenset[int]) -> str:

@@ -145,7 +145,7 @@ def stream(sessions: int, plan: Layout, timing: Timing, stop: Event) -> Step:
         try:
             allow_files(sessions)
             nap = NAP if sessions > CROWD else 0.0
-            echo = stack.enter_context(EchoThread(round(timing.unit / CHUNK), plan.engine, nap))
+            echo = stack.enter_context(EchoThread(round(timing.unit / CHUNK), min(plan.engine), nap))
             events, facts = _run(_spec(sessions, echo.url, plan, timing, folder), stop)
         except (MetrobenchError, OSError) as error:
             return Step(sessions, trouble=str(error))

@@ -29,12 +29,12 @@ def check_speeds(plan: Layout, stop: Event) -> list[Check]:
     """Timed on several cores and judged."""
     cores = chosen(plan)
     costs = {core: time_core(core, SECONDS / len(cores), stop) for core in cores}
-    return [judge_speeds(costs, plan.engine)]
+    return [judge_speeds(costs, min(plan.engine))]
 
 
 def chosen(plan: Layout) -> list[int]:
     """At most MOST cores, the engine's and the client's among them."""
-    first = list(dict.fromkeys([plan.engine, *sorted(plan.load)]))
+    first = list(dict.fromkeys([min(plan.engine), *sorted(plan.load)]))
     return sorted((first + sorted(plan.front - set(first)))[:MOST])
 
 

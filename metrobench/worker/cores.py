@@ -13,7 +13,8 @@ from pathlib import Path
 class Layout:
     """Cores of a measured run."""
 
-    engine: int
+    engine: frozenset[int]
+    """One core, on which the engine steps; more for an engine on a GPU, which compiles in parallel before it serves."""
     front: frozenset[int]
     """Gateway and command line."""
     load: frozenset[int]
@@ -22,29 +23,35 @@ class Layout:
     @property
     def engine_alone(self) -> bool:
         """True where nothing of ours shares the engine's core."""
-        return self.engine not in self.front | self.load
+        return not self.engine & (self.front | self.load)
 
     @property
     def load_alone(self) -> bool:
         """True where the load process shares no core."""
-        return not self.load & (self.front | {self.engine})
+        return not self.load & (self.front | self.engine)
 
 
-def layout(available: frozenset[int] | None = None) -> Layout:
-    """One core: all share. Two or three: the engine has its own. Four and more: the load process has one too.
+FRONT_BESIDE_GPU = 2
+"""Cores of gateway and command line beside an engine on a GPU."""
+
+
+def layout(available: frozenset[int] | None = None, gpu: bool = False) -> Layout:
+    """One core: all share. Two or three: the engine has its own. Four and more: the load process has one too. With six
+    and more an engine on a GPU gets all that load process and gateway leave.
 
     `available` defaults to the cores this process may use. Raises ValueError when it is empty.
     """
     cores = sorted(os.sched_getaffinity(0) if available is None else available)
     if not cores:
         raise ValueError("no core to run on")
-    engine, rest = cores[0], frozenset(cores[1:])
+    engine, rest, load = frozenset(cores[:1]), frozenset(cores[1:]), frozenset(cores[-1:])
     if not rest:
-        return Layout(engine, frozenset(cores), frozenset(cores))
+        return Layout(engine, engine, engine)
     if len(cores) < 4:
         return Layout(engine, rest, rest)
-    load = frozenset({cores[-1]})
-    return Layout(engine, rest - load, load)
+    if gpu and len(cores) >= 6:
+        engine = frozenset(cores[: -1 - FRONT_BESIDE_GPU])
+    return Layout(engine, rest - load - engine, load)
 
 
 def pin(cores: frozenset[int]) -> None:

@@ -58,8 +58,8 @@ def _raise_file_limit() -> None:
 
 
 async def _serve(spec: WorkerSpec, folder: Path, end: socket.socket, telemetry: int) -> int:
-    if spec.engine_core is not None:
-        cores.pin(frozenset({spec.engine_core}))
+    if spec.engine_cores is not None:
+        cores.pin(spec.engine_cores)
     engine = VllmEngine(spec, folder)
     if spec.front_cores is not None:
         cores.pin_all_threads(spec.front_cores)

@@ -28,6 +28,10 @@ from metrobench.worker.warmup import matrices
 
 PRELOAD_TIMEOUT = 300.0
 ANSWER_TIMEOUT = 30.0
+START_TIMEOUT = 120.0
+"""Of a stand-in."""
+LOADING_TIMEOUT = 1200.0
+"""Of a real shape: weights are read, kernels compiled, graphs captured."""
 _TUNABLES = ("hugetlb=1", "mmap_threshold=33554432", "trim_threshold=536870912")
 MALLOC = {"GLIBC_TUNABLES": ":".join(f"glibc.malloc.{tunable}" for tunable in _TUNABLES)}
 """Memory that was used once stays with the process, in 2 MB pages where they are large: an engine step and an FFT would
@@ -210,10 +214,11 @@ class ForkServer:
             raise UnreachableError("the process that loads vLLM ended before it was done", self.see_log)
         self.preload_seconds, self.vllm_version = message.seconds, message.vllm_version
 
-    def launch(self, spec: WorkerSpec, timeout: float = 120.0) -> Worker:
+    def launch(self, spec: WorkerSpec, timeout: float | None = None) -> Worker:
         """A worker that serves.
 
-        Raises UnreachableError when it does not start within `timeout` seconds, UsageError when vLLM refuses the spec.
+        Raises UnreachableError when it does not start within `timeout` seconds (None: START_TIMEOUT or
+        LOADING_TIMEOUT), UsageError when vLLM refuses the spec.
         """
         started = time.monotonic()
         self._asked += 1
@@ -223,7 +228,7 @@ class ForkServer:
         worker = Worker(self, spec, reply.pid, socket.socket(fileno=fds[0]), fds[1])
         self._workers.append(worker)
         try:
-            worker._wait_ready(timeout)
+            worker._wait_ready(timeout or (START_TIMEOUT if spec.stand_in else LOADING_TIMEOUT))
         except BaseException:
             worker.kill()
             raise

@@ -27,6 +27,7 @@ ENVIRONMENT = {
     "DO_NOT_TRACK": "1",
     "VLLM_USE_FLASHINFER_SAMPLER": "0",
     "VLLM_LOGGING_LEVEL": "WARNING",
+    "PYTORCH_NVML_BASED_CUDA_CHECK": "1",  # or a look at the GPU before the fork takes it from the forked engine
     **CACHE,
 }
 """Set before any import, where the user has not set them."""

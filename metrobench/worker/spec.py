@@ -34,8 +34,8 @@ class WorkerSpec:
     seed: int
     front_cores: frozenset[int] | None
     """Cores of the gateway process; None: where the parent runs."""
-    engine_core: int | None
-    """The engine's own core; None: where the parent runs."""
+    engine_cores: frozenset[int] | None
+    """The engine's own; None: where the parent runs."""
     log: Path
     """Everything the worker prints is appended here."""
     vllm_args: dict[str, Any] = field(default_factory=dict)

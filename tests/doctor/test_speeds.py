@@ -45,7 +45,7 @@ def test_too_few_samples_say_nothing(costs: dict[int, list[float]]):
 def test_of_many_cores_the_engines_and_the_clients_are_among_the_timed():
     plan = layout(frozenset(range(4, 68)))
     assert len(chosen(plan)) == MOST
-    assert {plan.engine, *plan.load} <= set(chosen(plan))
+    assert {min(plan.engine), *plan.load} <= set(chosen(plan))
 
 
 @pytest.mark.parametrize("cores", [{0}, {0, 1}, {0, 1, 2}])

@@ -35,7 +35,7 @@ def launch(forkserver: ForkServer, tmp_path: Path) -> Iterator[Launch]:
             "weights": STANDIN,
             "seed": 3,
             "front_cores": None,
-            "engine_core": None,
+            "engine_cores": None,
             "log": tmp_path / "worker.log",
         }
         policy = parse_policy(kv or profile.kv, profile.stand_in.block_size)

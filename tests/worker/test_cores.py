@@ -23,7 +23,16 @@ from metrobench.worker.cores import Layout, layout
     ],
 )
 def test_layout(available: set[int], engine: int, front: set[int], load: set[int]):
-    assert layout(frozenset(available)) == Layout(engine, frozenset(front), frozenset(load))
+    assert layout(frozenset(available)) == Layout(frozenset({engine}), frozenset(front), frozenset(load))
+
+
+@pytest.mark.parametrize(
+    ("count", "engine", "front"),
+    [(2, {0}, {1}), (5, {0}, {1, 2, 3}), (6, {0, 1, 2}, {3, 4}), (16, set(range(13)), {13, 14})],
+)
+def test_an_engine_on_a_gpu_gets_what_the_others_leave(count: int, engine: set[int], front: set[int]):
+    plan = layout(frozenset(range(count)), gpu=True)
+    assert (plan.engine, plan.front, plan.load) == (engine, front, {count - 1})
 
 
 @pytest.mark.parametrize(
@@ -68,7 +77,7 @@ def test_cores_of_a_process_that_is_gone():
 
 def test_what_follows_finds_the_cores_that_were_there_before():
     before = layout()
-    with pytest.raises(KeyError), cores.threads_on(frozenset({before.engine})):
-        assert os.sched_getaffinity(0) == {before.engine}
+    with pytest.raises(KeyError), cores.threads_on(before.engine):
+        assert os.sched_getaffinity(0) == before.engine
         raise KeyError
     assert layout() == before

@@ -273,11 +273,11 @@ def test_vllm_arguments_win_and_bad_ones_are_named(launch: Launch):
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
 def test_engine_and_gateway_get_their_own_cores(launch: Launch):
     first, second = sorted(os.sched_getaffinity(0))[:2]
-    apart = launch(engine_core=first, front_cores=frozenset({second})).info
+    apart = launch(engine_cores=frozenset({first}), front_cores=frozenset({second})).info
     assert (apart.engine_cores, apart.front_cores, apart.shared_core) == ((first,), (second,), False)
     threads = list(Path(f"/proc/{apart.front_pid}/task").iterdir())
     assert {os.sched_getaffinity(int(thread.name)) == {second} for thread in threads} == {True}
-    together = launch(engine_core=first, front_cores=frozenset({first})).info
+    together = launch(engine_cores=frozenset({first}), front_cores=frozenset({first})).info
     assert (together.engine_cores, together.shared_core) == ((first,), True)
 
 

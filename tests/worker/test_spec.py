@@ -20,7 +20,7 @@ def spec(**given: Any) -> WorkerSpec:
         "weights": "standin",
         "seed": 1,
         "front_cores": frozenset({1, 2}),
-        "engine_core": 0,
+        "engine_cores": frozenset({0}),
         "log": Path("/tmp/somewhere.log"),
     }
     return WorkerSpec(**(settings | given))
