@@ -23,13 +23,23 @@ def data_folder(name: str) -> Path:
 def user_folder(name: str) -> Path:
     """Folder for what a user keeps, `$XDG_DATA_HOME/metrobench/NAME` (by default under ~/.local/share); it may not
     exist yet. Raises UsageError when there is no home to put it in."""
-    base = os.environ.get("XDG_DATA_HOME", "")
+    return _xdg("XDG_DATA_HOME", ".local/share") / name
+
+
+def cache_folder(name: str) -> Path:
+    """Folder for what can be made again, `$XDG_CACHE_HOME/metrobench/NAME` (by default under ~/.cache); it may not
+    exist yet. Raises UsageError when there is no home to put it in."""
+    return _xdg("XDG_CACHE_HOME", ".cache") / name
+
+
+def _xdg(variable: str, default: str) -> Path:
+    base = os.environ.get(variable, "")
     try:
         # the XDG base directory specification: a relative path is to be ignored
-        root = Path(base) if Path(base).is_absolute() else Path.home() / ".local" / "share"
+        root = Path(base) if Path(base).is_absolute() else Path.home() / default
     except RuntimeError as error:
-        raise UsageError("there is no home folder to keep things in", "set XDG_DATA_HOME to a folder") from error
-    return root / "metrobench" / name
+        raise UsageError("there is no home folder to keep things in", f"set {variable} to a folder") from error
+    return root / "metrobench"
 
 
 def check_room(folder: Path, needed: int) -> None:

@@ -6,7 +6,7 @@ import os
 
 from metrobench.doctor.cgroup import cpu_period, cpu_quota
 from metrobench.doctor.check import Check, Status, first_of
-from metrobench.environment import usable_cores
+from metrobench.environment import gpu_names, usable_cores
 from metrobench.units import seconds
 from metrobench.worker.cores import Layout, layout
 
@@ -14,12 +14,14 @@ from metrobench.worker.cores import Layout, layout
 def check_cores() -> list[Check]:
     """Read and judged."""
     usable = usable_cores()
-    return [judge_cores(usable, os.cpu_count() or len(usable), cpu_quota(), cpu_period())]
+    gpu, present = bool(gpu_names()), os.cpu_count() or len(usable)
+    return [judge_cores(usable, present, cpu_quota(), cpu_period(), gpu=gpu)]
 
 
-def judge_cores(usable: list[int], present: int, quota: float | None, period: float) -> Check:
-    """`usable`: core numbers this process may run on; `quota`: cores' worth of CPU time in every `period` seconds."""
-    plan = layout(frozenset(usable))
+def judge_cores(usable: list[int], present: int, quota: float | None, period: float, *, gpu: bool = False) -> Check:
+    """`usable`: core numbers this process may run on; `quota`: cores' worth of CPU time in every `period` seconds;
+    `gpu`: the engine runs on one."""
+    plan = layout(frozenset(usable), gpu=gpu)
     count = f"{len(usable)} of {present}" if len(usable) < present else f"{present}"
     words = f"{count} usable: {_who(plan)}"
     if quota is not None:

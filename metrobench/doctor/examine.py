@@ -22,6 +22,7 @@ from metrobench.doctor.processes import check_leftovers, check_others
 from metrobench.doctor.speeds import check_speeds
 from metrobench.doctor.steal import StealWatch
 from metrobench.doctor.timing import check_timing
+from metrobench.environment import gpu_names
 from metrobench.profiles import Timing
 from metrobench.worker.cores import Layout, layout
 
@@ -54,7 +55,7 @@ def tasks(out: Path, timing: Timing, most: int, show: Show, *, quick: bool) -> l
     `timing`: of the model to be measured; `most`: sessions to be trusted with; `quick`: no pacing test.
     """
     embedded = bool(installed(list(ENGINES)))
-    plan = layout()
+    plan = layout(gpu=bool(gpu_names()))
     steal, stop_speeds, stop_pacing = StealWatch(), Event(), Event()
     pacing = Task("pacing", partial(_pacing, plan, timing, most, stop_pacing, show), LONG, stop_pacing)
     return [

@@ -120,7 +120,8 @@ def judge_companions(versions: Versions, cuda: str | None, *, is_shim: bool) -> 
             f"{listed}: built for another torch, and vLLM's import fails on them; metrobench hides them",
             f"for vllm serve beside it: pip uninstall {' '.join(foreign)}",
         )
-    return Check("companions", Status.OK, f"{listed}, hidden from embedded workers")
+    words = ", hidden from embedded workers" if cuda == "" else ": harmless beside a GPU build of torch"
+    return Check("companions", Status.OK, listed + words)
 
 
 def torch_cuda() -> str | None:

@@ -203,11 +203,11 @@ def encode_table(table: ChunkTable, endpoint: Endpoint) -> tuple[list[bytes], in
 
 
 def use_cores(cores: frozenset[int]) -> None:
-    """Run on these cores only. Raises UsageError when none of them may be used."""
-    allowed = cores & os.sched_getaffinity(0)
-    if not allowed:
-        raise UsageError(f"none of the cores {sorted(cores)} may be used by the load process")
-    os.sched_setaffinity(0, allowed)
+    """Run on these cores only, even if the parent keeps off them. Raises UsageError when none of them may be used."""
+    try:
+        os.sched_setaffinity(0, cores)
+    except OSError as error:
+        raise UsageError(f"none of the cores {sorted(cores)} may be used by the load process") from error
 
 
 def main() -> int:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import difflib
+import hashlib
 import importlib.util
 import json
 import os
@@ -17,6 +19,7 @@ from typing import Any, Protocol
 from metrobench.errors import UnreachableError, UsageError
 from metrobench.policy import SINKS, WINDOW, KvPolicy, most_in_flight, peak_blocks
 from metrobench.profiles import Decoder, StandIn
+from metrobench.resources import cache_folder
 from metrobench.worker import cause
 from metrobench.worker.spec import HUB, STANDIN, WorkerSpec
 
@@ -399,10 +402,22 @@ def _model(spec: WorkerSpec, folder: Path) -> str:
     config = _config(_shape(spec), architecture, spec.profile.decoder.request_positions)
     if architecture == MIXTURE:
         config |= _experts(spec.profile.decoder)
-    model = folder / "model"
-    model.mkdir(exist_ok=True)
-    (model / "config.json").write_text(json.dumps(config))
+    text = json.dumps(config)
+    model = folder / "model" if _on_cpu() else _kept_folder(text, folder)
+    model.mkdir(parents=True, exist_ok=True)
+    (model / "config.json").write_text(text)
     return str(model)
+
+
+def _kept_folder(text: str, folder: Path) -> Path:
+    """The same folder for the same shape: vLLM looks its compiled kernels up by the model's path, and a worker that
+    finds none compiles for a minute."""
+    with contextlib.suppress(UsageError, OSError):
+        kept = cache_folder("shapes") / hashlib.sha256(text.encode()).hexdigest()[:16]
+        kept.mkdir(parents=True, exist_ok=True)
+        if os.access(kept, os.W_OK):
+            return kept
+    return folder / "model"
 
 
 def _experts(decoder: Decoder) -> dict[str, Any]:

@@ -74,11 +74,11 @@ def load(wanted: Sequence[Matrix] = ()) -> str | Failed:
     """vLLM's version once everything is loaded, and the kernels of these matrices compiled, or why it cannot be."""
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
-    hide_unwanted()
     if importlib.util.find_spec("vllm") is None:
         return Failed("vLLM is not installed, so there is no embedded worker", _INSTALL)
     gc.disable()  # a fifth of the time goes into searching a heap that only grows
     try:
+        hide_unwanted()
         for name in MODULES:
             importlib.import_module(name)
         version = _load_platform()
@@ -111,8 +111,11 @@ def _load_platform() -> str:
 
 
 def hide_unwanted() -> None:
-    """Make the unwanted packages look absent, unless torchvision is a shim that is known to work."""
-    if not torchvision_shim():
+    """Make the unwanted packages look absent beside a CPU torch, unless torchvision is a shim that is known to work."""
+    import torch
+
+    cpu = torch.version.cuda is None and torch.version.hip is None
+    if cpu and not torchvision_shim():
         for name in UNWANTED:
             sys.modules[name] = None  # type: ignore[assignment]
 

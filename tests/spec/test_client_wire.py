@@ -16,6 +16,7 @@ import pytest
 from metrobench.errors import UnreachableError, UsageError
 from metrobench.load.process import LoadProcess
 from metrobench.load.spec import LoadEvent
+from metrobench.worker.cores import threads_on
 from tests.servers.streaming import make_spec, stream, stream_once
 from tests.servers.truth import Script, TruthServer
 
@@ -105,6 +106,23 @@ def test_cores_that_do_not_exist_are_wrong_usage(tmp_path: Path) -> None:
     event = failure("ws://127.0.0.1:9/", tmp_path, cores=frozenset({4095}))
     assert "4095" in event.message
     assert isinstance(event.error(), UsageError)
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="needs two cores")
+def test_the_load_process_has_its_own_core_though_its_parent_keeps_off_it() -> None:
+    parent, own = sorted(os.sched_getaffinity(0))[:2]
+    seen: list[set[int]] = []
+
+    def during(load: LoadProcess, event: LoadEvent) -> None:
+        if event.kind == "progress" and load.pid is not None:
+            seen.append(os.sched_getaffinity(load.pid))
+        if event.kind == "judge":
+            load.stop()
+
+    with threads_on(frozenset({parent})):
+        stream_once(SCRIPT, during, frames=5, cores=frozenset({own}))
+    assert seen
+    assert all(cores == {own} for cores in seen)
 
 
 def test_unknown_protocol_is_wrong_usage(tmp_path: Path) -> None:
