@@ -107,6 +107,11 @@ class GuardScheduler(Scheduler):
             self._ended.pop(request_id, None)
         return super().finish_requests(ids, finished_status)
 
+    def _update_request_as_session(self, session: Request, update: Any) -> None:
+        """vLLM 0.26 lets every input of a session decode as many tokens as its first; 0.32 takes each input's own."""
+        super()._update_request_as_session(session, update)
+        session.max_tokens = update.max_tokens
+
     def _fits(self, session: Request, update: Any) -> bool:
         computed = session.num_computed_tokens - compat.placeholders(session)
         room: int = self.max_model_len - 1 - computed  # one place is left for the token to be sampled

@@ -7,6 +7,7 @@ import contextlib
 import difflib
 import hashlib
 import importlib.util
+import inspect
 import json
 import os
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
@@ -29,6 +30,7 @@ BATCH_TOKENS = 2048
 """Most tokens of one step, where the pool is large."""
 PLUGIN, PLUGIN_VARIABLE = "kvwindow", "KVWINDOW"
 GUARD_SCHEDULER = "metrobench.kvwindow.scheduler.GuardScheduler"
+SESSION_SCHEDULER = "metrobench.worker.scheduler.SessionScheduler"
 ENDS = {"max_model_len": "context_exhausted", "kv_pool_exhausted": "kv_exhausted"}
 """Stop reasons of the guard scheduler, and the code a session then fails with."""
 
@@ -285,8 +287,10 @@ def engine_arguments(spec: WorkerSpec, folder: Path) -> dict[str, Any]:
             arguments["kv_cache_memory_bytes"] = (pool + (NULL_BLOCKS + 1) * block) * _kv_bytes_per_token(spec)
     if spec.policy.kind == WINDOW:
         arguments["hf_overrides"] = _window(spec, spec.policy.on_blocks(block).window)
-    elif spec.policy.kind == SINKS:
+    if spec.policy.kind == SINKS:
         arguments["scheduler_cls"] = GUARD_SCHEDULER
+    elif _keeps_first_max_tokens():
+        arguments["scheduler_cls"] = SESSION_SCHEDULER
     return arguments | spec.vllm_args
 
 
@@ -481,6 +485,13 @@ def _cpu_dtype() -> str:
 @cache
 def _knows_rendered() -> bool:
     return importlib.util.find_spec("vllm.inputs.engine") is not None
+
+
+def _keeps_first_max_tokens() -> bool:
+    """Whether this release needs SESSION_SCHEDULER."""
+    from vllm.v1.core.sched.scheduler import Scheduler
+
+    return "max_tokens" not in inspect.getsource(Scheduler._update_request_as_session)
 
 
 def device_name() -> str:

@@ -6,7 +6,7 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -90,8 +90,10 @@ class _Flight:
     frame: int
     """FILL and ROLLOVER are none of the listener's."""
     tokens: list[int]
-    speaking: bool
-    sampled: list[int]
+    decode: int
+    """Tokens to be sampled."""
+    speaking: bool = False
+    sampled: list[int] = field(default_factory=list)
 
 
 class Session:
@@ -206,11 +208,11 @@ class Session:
     def _take_next(self) -> Chunk | None:
         if self._again:
             tokens, self._again = self._again, []
-            self._flight = _Flight(ROLLOVER, tokens, False, [])
+            self._flight = _Flight(ROLLOVER, tokens, 1)
             return Chunk(tokens, 1)
         if self._fill:
             tokens, self._fill = self._fill_tokens(self._fill), 0
-            self._flight = _Flight(FILL, tokens, False, [])
+            self._flight = _Flight(FILL, tokens, 1)
             return Chunk(tokens, 1)
         if not self._queue:
             return None
@@ -223,7 +225,7 @@ class Session:
             )
             self._fail("context_exhausted", limit)
             return None
-        self._flight = _Flight(self._next, tokens, speaking, [])
+        self._flight = _Flight(self._next, tokens, decode, speaking)
         self._silence = not user_speaks and not speaking
         self._next += 1
         return Chunk(tokens, decode)
@@ -245,6 +247,9 @@ class Session:
         if not output.finished:
             if first and output.tokens and flight.frame >= 0:
                 self._listener.first_token(flight.frame, output.tokens, flight.speaking)
+            return
+        if self._rules.guard and len(flight.sampled) != flight.decode:
+            self._fail("engine_error", f"the engine decoded {len(flight.sampled)} tokens, not {flight.decode}")
             return
         self.total += len(flight.tokens) + len(flight.sampled) - 1
         self._flight = None

@@ -1,13 +1,14 @@
 """A session's ledger is exact, and it never has more than one frame in flight."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from metrobench.policy import KvPolicy
+from metrobench.worker.engine import Chunk, Output
 from metrobench.worker.sessions import FrameDone, Session, SessionRules
 from tests.worker.engines import ScriptedEngine, settle
 
@@ -240,6 +241,23 @@ def test_an_engine_that_ends_a_session_is_an_error():
         session.push(FRAME, user_speaks=True)
         await settle()
         assert [code for code, _ in notes.failures] == ["engine_error"]
+        await session.wait_closed()
+
+    asyncio.run(play())
+
+
+def test_an_engine_that_decodes_less_than_it_was_asked_for_is_an_error_and_no_light_load():
+    class Lazy(ScriptedEngine):
+        async def _answer(self, chunk: Chunk) -> AsyncIterator[Output]:
+            yield Output([100], True)
+
+    async def play() -> None:
+        notes = Notes()
+        session = Session(Lazy(), 1, RULES, notes)
+        session.push(FRAME, user_speaks=False)
+        await settle()
+        assert notes.failures == [("engine_error", f"the engine decoded 1 tokens, not {RULES.speaking}")]
+        session.close()
         await session.wait_closed()
 
     asyncio.run(play())
