@@ -22,6 +22,7 @@ from metrobench.policy import SINKS, WINDOW, KvPolicy, most_in_flight, peak_bloc
 from metrobench.profiles import Decoder, StandIn
 from metrobench.resources import cache_folder
 from metrobench.worker import cause
+from metrobench.worker.outputs import Gather
 from metrobench.worker.spec import HUB, STANDIN, WorkerSpec
 
 NULL_BLOCKS = 1
@@ -137,6 +138,7 @@ class VllmEngine:
             if name in ("TypeError", "ValueError"):
                 raise UsageError(f"vLLM refuses these arguments: {message}") from error
             raise UnreachableError(f"vLLM does not start: {message}") from error
+        Gather(self._llm.output_processor)
         config = self._llm.vllm_config
         self.block_size = int(config.cache_config.block_size)
         self.num_blocks = int(config.cache_config.num_gpu_blocks)

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 MELS = 80
-HOP_MS = 10
+HOP_MS = 20
 WINDOW_MS = 25
 FLOOR = 1e-10
 """Smallest mel energy, for samples in [-1, 1]."""

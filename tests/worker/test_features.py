@@ -72,8 +72,8 @@ def test_the_end_of_the_last_unit_is_heard(extractor):
 @pytest.mark.parametrize("frequency", [250, 1000, 4000])
 def test_a_tone_has_its_energy_in_the_band_around_it(extractor, frequency):
     mel = extractor.log_mel(np.concatenate((silence(extractor.history), tone(frequency))))
-    assert mel.shape == (100, MELS)
-    loudest = int(mel[50].argmax())
+    assert mel.shape == (50, MELS)
+    loudest = int(mel[25].argmax())
     bins = np.linspace(0, RATE / 2, 201)
     reach = bins[mel_matrix(RATE, 400)[:, loudest] > 0]
     assert reach.min() - 40 <= frequency <= reach.max() + 40
