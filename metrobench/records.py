@@ -92,6 +92,8 @@ class ProbeRecord(msgspec.Struct):
     """Tokens found in the prefix cache during the run; must be about 0."""
     server: dict[str, Any]
     """What the server said of itself."""
+    engine_idle: float | None = None
+    """Share of the measured span in which the engine worked on no request."""
     kv: str = ""
     """The KV policy asked for; empty: that of the record's setting."""
     aftermath: list[Aftermath] = msgspec.field(default_factory=list)

@@ -20,8 +20,7 @@ def since(rows: Sequence[Row], t0: float | None) -> list[Row]:
 
 def cpu_shares(rows: Sequence[Row], plan: Plan) -> dict[str, float]:
     """Mean CPU over the measured span, in cores, of each process that could be seen; `others`: of everything else."""
-    begin = plan.cut_frames * plan.unit
-    end = begin + plan.span + plan.budget
+    begin, end = _measured(plan)
     shares = {}
     for name in (*PROCESSES, "machine"):
         pairs = [(row.get("t"), row.get(f"{name}_cpu")) for row in rows]
@@ -32,6 +31,18 @@ def cpu_shares(rows: Sequence[Row], plan: Plan) -> dict[str, float]:
     if machine is not None and set(PROCESSES) <= set(shares):
         shares["others"] = round(max(0.0, machine - sum(shares.values())), 3)
     return shares
+
+
+def idle_share(rows: Sequence[Row], plan: Plan) -> float | None:
+    """Share of the samples of the measured span in which the engine worked on no request; None: never seen."""
+    begin, end = _measured(plan)
+    seen = _seen([row for row in rows if (t := row.get("t")) is not None and begin <= t <= end], "running")
+    return round(sum(value == 0 for value in seen) / len(seen), 3) if seen else None
+
+
+def _measured(plan: Plan) -> tuple[float, float]:
+    begin = plan.cut_frames * plan.unit
+    return begin, begin + plan.span + plan.budget
 
 
 def peak(rows: Sequence[Row], name: str) -> float | None:
