@@ -5,6 +5,7 @@ PYTHON  ?= python3
 BIN     := $(VENV)/bin
 TORCH   := torch==2.13.0
 TORCH_INDEX := https://download.pytorch.org/whl/cpu
+PARALLEL := -n 2 --dist loadgroup --no-loadscope-reorder
 UNWANTED := torchvision torchaudio torchcodec
 
 .PHONY: demo test setup setup-dev check-machine clean
@@ -17,8 +18,9 @@ test: setup-dev
 	$(BIN)/ruff check metrobench tests benchmarks
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -n 2 --dist loadgroup -m "not realtime"
-	$(BIN)/pytest -m realtime
+	$(BIN)/pytest $(PARALLEL) -m "not realtime"
+	$(BIN)/pytest $(PARALLEL) -m "realtime and not alone"
+	$(BIN)/pytest tests/spec -m alone
 
 setup: $(VENV)/.installed
 setup-dev: $(VENV)/.installed-dev
