@@ -5,7 +5,7 @@ PYTHON  ?= python3
 BIN     := $(VENV)/bin
 TORCH   := torch==2.13.0
 TORCH_INDEX := https://download.pytorch.org/whl/cpu
-PARALLEL := -n 2 --dist loadgroup --no-loadscope-reorder
+PARALLEL := -n 2 --dist loadscope --no-loadscope-reorder
 UNWANTED := torchvision torchaudio torchcodec
 
 .PHONY: demo test setup setup-dev check-machine clean

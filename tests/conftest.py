@@ -3,7 +3,8 @@ first; no property fails because the machine was slow."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from pathlib import PurePosixPath
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -11,28 +12,37 @@ from hypothesis import settings
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
-TOGETHER = ("worker", "kvwindow")
+TOGETHER = ("tests/worker", "tests/kvwindow")
 """Folders whose tests share one loaded vLLM."""
-FIRST = ("spec/test_nothing_lost.py", "kvwindow", "worker", "spec/test_capacity_wire.py", "test_install.py")
-"""Groups that take a minute or more: begun first, or one worker has them left when the others are done."""
+FIRST = (
+    "tests/spec/test_nothing_lost.py",
+    "tests/worker",
+    "tests/kvwindow",
+    "tests/spec/test_capacity_wire.py",
+    "tests/test_install.py",
+)
+"""Groups that take half a minute or more: begun first, or one worker has them left when the others are done."""
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    for item in items:
-        if item.get_closest_marker("xdist_group") is None:
-            item.add_marker(pytest.mark.xdist_group(_room(item)))
-    items.sort(key=_turn)
-
-
-def _room(item: pytest.Item) -> str:
+def group(nodeid: str) -> str:
     """The folder of tests that share a loaded vLLM, else the file."""
-    room = item.path.relative_to(Path(__file__).parent).parts
-    return room[0] if room[0] in TOGETHER else "/".join(room)
+    file = nodeid.partition("::")[0]
+    folder = str(PurePosixPath(file).parent)
+    return folder if folder in TOGETHER else file
 
 
-def _turn(item: pytest.Item) -> int:
-    """Place of an item's group among those begun first."""
-    group = item.get_closest_marker("xdist_group")
-    name = group.args[0] if group else ""
-    return FIRST.index(name) if name in FIRST else len(FIRST)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    turn = {name: place for place, name in enumerate(FIRST)}
+    items.sort(key=lambda item: turn.get(group(item.nodeid), len(turn)))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Each group goes to one worker as a whole. Marks of xdist would say so too, but pytest 9 hides them from it."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Groups(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return group(nodeid)
+
+    return Groups(config, log)

@@ -7,11 +7,11 @@ import pytest
 
 from metrobench.worker import engine
 
-pytestmark = [pytest.mark.engine, pytest.mark.xdist_group("kvwindow")]  # these load vLLM into the tests' own process
+pytestmark = [pytest.mark.engine, pytest.mark.usefixtures("vllm")]
 
 
 @pytest.fixture
-def stock() -> Any:
+def stock(vllm: None) -> Any:
     """vLLM's scheduler."""
     from vllm.v1.core.sched.scheduler import Scheduler
 
@@ -19,7 +19,7 @@ def stock() -> Any:
 
 
 @pytest.fixture(params=["session", "guard"])
-def ours(request: pytest.FixtureRequest) -> Any:
+def ours(vllm: None, request: pytest.FixtureRequest) -> Any:
     """The schedulers that sit on top of it."""
     from metrobench.kvwindow.scheduler import GuardScheduler
     from metrobench.worker.scheduler import SessionScheduler
