@@ -20,9 +20,9 @@ test: setup-dev
 	$(BIN)/ruff check metrobench tests benchmarks
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest $(PARALLEL) -m "not realtime"
+	$(BIN)/pytest $(PARALLEL) -m "not realtime and not alone"
 	$(BIN)/pytest $(PARALLEL) -m "realtime and not alone"
-	$(BIN)/pytest tests/spec -m alone
+	$(BIN)/pytest -m alone
 
 setup: $(VENV)/.installed
 setup-dev: $(VENV)/.installed-dev
