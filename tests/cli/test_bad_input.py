@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from metrobench.cli.main import COMMANDS
-from tests.cli.command import assert_plain_error, metrobench
+from tests.cli.command import assert_plain_error, in_process, metrobench
 
 
 @pytest.mark.parametrize(
@@ -40,7 +40,7 @@ from tests.cli.command import assert_plain_error, metrobench
     ],
 )
 def test_wrong_usage_exits_2(tmp_path: Path, arguments: list[str], words: list[str]) -> None:
-    assert_plain_error(metrobench(*arguments, cwd=tmp_path), 2, *words)
+    assert_plain_error(in_process(*arguments, cwd=tmp_path), 2, *words)
 
 
 def test_a_folder_that_cannot_be_written_exits_2(tmp_path: Path) -> None:
@@ -115,6 +115,6 @@ def test_help_needs_no_heavy_import(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_explains_itself_in_80_columns(tmp_path: Path, command: str) -> None:
-    done = metrobench(command, "--help", cwd=tmp_path)
+    done = in_process(command, "--help", cwd=tmp_path)
     assert done.code == 0
     assert all(len(line) <= 80 for line in done.out.splitlines())

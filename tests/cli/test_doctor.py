@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import assert_plain_error, metrobench
+from tests.cli.command import assert_plain_error, in_process, metrobench
 
 
 def test_the_verdict_comes_first_all_fits_80_columns_and_nothing_is_left_behind(tmp_path: Path):
@@ -40,4 +40,4 @@ def test_json_lists_the_checks_and_one_that_fails_makes_the_exit_code_3(tmp_path
 )
 def test_wrong_usage_exits_2(tmp_path: Path, arguments: list[str], words: str):
     (tmp_path / "taken").write_text("")
-    assert_plain_error(metrobench("doctor", *arguments, cwd=tmp_path), 2, words)
+    assert_plain_error(in_process("doctor", *arguments, cwd=tmp_path), 2, words)

@@ -10,7 +10,7 @@ from click.testing import CliRunner, Result
 
 from metrobench.cli.main import cli
 from metrobench.records import Record, read_record
-from tests.cli.command import assert_plain_error, metrobench
+from tests.cli.command import assert_plain_error, in_process
 from tests.cli.searches import URL, VirtualRuns
 
 CAPACITY = 100
@@ -131,5 +131,5 @@ def test_several_policies_share_the_time(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_time_in_which_nothing_fits_is_refused_before_anything_starts(
     tmp_path: Path, arguments: list[str], words: list[str]
 ):
-    assert_plain_error(metrobench(*arguments, "--model", "smoke", cwd=tmp_path), 2, *words)
+    assert_plain_error(in_process(*arguments, "--model", "smoke", cwd=tmp_path), 2, *words)
     assert list(tmp_path.iterdir()) == []

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from metrobench.predict.model import Pool
-from tests.cli.command import assert_plain_error, metrobench
+from tests.cli.command import assert_plain_error, in_process, metrobench
 from tests.predict.recorded import folder_of
 
 PAGES = Path(__file__).parents[1] / "predict" / "pages"
@@ -101,7 +101,7 @@ def test_without_a_run_the_three_forms_are_named(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_usage_exits_2(tmp_path: Path, arguments: list[str], words: list[str]) -> None:
-    assert_plain_error(metrobench("predict-collapse", *arguments, cwd=tmp_path), 2, *words)
+    assert_plain_error(in_process("predict-collapse", *arguments, cwd=tmp_path), 2, *words)
 
 
 def test_a_broken_folder_exits_2(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from metrobench.profiles import profile_names
-from tests.cli.command import assert_plain_error, metrobench
+from tests.cli.command import assert_plain_error, in_process, metrobench
 
 
 def test_the_table_and_its_json_hold_every_profile(tmp_path: Path) -> None:
@@ -50,7 +50,7 @@ def test_a_printed_file_is_the_start_of_ones_own(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_usage_exits_2(tmp_path: Path, arguments: list[str], words: list[str]) -> None:
-    assert_plain_error(metrobench("profiles", *arguments, cwd=tmp_path), 2, *words)
+    assert_plain_error(in_process("profiles", *arguments, cwd=tmp_path), 2, *words)
 
 
 def test_each_wrong_field_of_ones_own_file_has_a_line(tmp_path: Path) -> None:
@@ -67,6 +67,6 @@ def test_each_wrong_field_of_ones_own_file_has_a_line(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("command", [["profiles"], ["profiles", "show"]])
 def test_the_command_explains_itself_in_80_columns(tmp_path: Path, command: list[str]) -> None:
-    done = metrobench(*command, "--help", cwd=tmp_path)
+    done = in_process(*command, "--help", cwd=tmp_path)
     assert done.code == 0
     assert all(len(line) <= 80 for line in done.out.splitlines())

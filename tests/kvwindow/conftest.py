@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
+import gc
+import importlib
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,8 +25,8 @@ os.environ.update(
 
 
 @pytest.fixture(scope="session")
-def vllm() -> None:
-    """vLLM and what an engine on this machine needs, imported before any fork."""
+def vllm() -> Iterator[None]:
+    """vLLM and what an engine here needs, imported before any fork and left out of its garbage collections."""
     import torch
 
     torch.set_num_threads(1)
@@ -45,6 +49,17 @@ def vllm() -> None:
         (qwen3_moe, "Qwen3MoeForCausalLM"),
     ):
         ModelRegistry.register_model(name, getattr(module, name))
+
+    from metrobench.worker import preload
+
+    for name in preload.CPU_MODULES:
+        with contextlib.suppress(ModuleNotFoundError):
+            importlib.import_module(name)
+    preload.override_kernels_once()
+    gc.collect()
+    gc.freeze()
+    yield
+    gc.unfreeze()
 
 
 @pytest.fixture(scope="session")

@@ -55,9 +55,10 @@ def test_a_run(ran: Record, outcome: str, words: str) -> None:
     assert verdict(ran).startswith(words)
 
 
-def test_a_collapse_is_named(ran: Record) -> None:
-    ran.probes[0].verdict["collapse"]["kind"] = "stall"
-    assert "stall, " in verdict(ran)
+@pytest.mark.parametrize("kind", ["stall", "starvation", "engine-death"])
+def test_a_collapse_is_named(ran: Record, kind: str) -> None:
+    ran.probes[0].verdict["collapse"]["kind"] = kind
+    assert f"{kind}, " in verdict(ran)
 
 
 def test_a_check(ran: Record) -> None:

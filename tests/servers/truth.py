@@ -21,6 +21,10 @@ from picows import WSFrame, WSListener, WSMsgType, WSTransport, ws_create_server
 
 ALL = -1
 """Stands for every session or every frame in a script."""
+TICK = 0.02
+"""Seconds between two looks at how late the server's own loop is."""
+LAST_WORDS = 10.0
+"""Seconds in which the server's process must have ended by itself."""
 
 
 @dataclass
@@ -214,15 +218,21 @@ class World:
 
 async def _serve(script: Script) -> None:
     loop = asyncio.get_running_loop()
+    world = World(script, loop)
     if script.raw:
         server = await asyncio.start_server(_raw(script.raw), "127.0.0.1", 0)
     else:
-        world = World(script, loop)
         server = await ws_create_server(world.listener, "127.0.0.1", 0, websocket_handshake_timeout=None, backlog=1024)
     print(server.sockets[0].getsockname()[1], flush=True)
     ended = asyncio.Event()
     loop.add_reader(0, ended.set)
-    await ended.wait()
+    latest = 0.0
+    while not ended.is_set():
+        due = loop.time() + TICK
+        await asyncio.sleep(TICK)
+        if world.first_audio:
+            latest = max(latest, loop.time() - due)
+    print(latest, flush=True)
 
 
 def _raw(text: str) -> Any:
@@ -242,6 +252,8 @@ class TruthServer:
 
     def __init__(self, script: Script) -> None:
         self.script = script
+        self.held_up = 0.0
+        """Seconds by which the machine made the server late, at most; known at the end."""
 
     def __enter__(self) -> TruthServer:
         self.process = subprocess.Popen(
@@ -256,8 +268,12 @@ class TruthServer:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self.process.kill()
-        self.process.communicate()
+        try:
+            said, _ = self.process.communicate(timeout=LAST_WORDS)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            said, _ = self.process.communicate()
+        self.held_up = float(said or "inf")
 
     @property
     def url(self) -> str:

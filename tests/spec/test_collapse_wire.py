@@ -57,6 +57,7 @@ def test_a_pause_of_the_server_shorter_than_the_silence_of_a_collapse_is_only_wa
 
 
 @pytest.mark.engine
+@pytest.mark.alone
 @pytest.mark.timeout(400)
 def test_a_pool_that_fills_within_the_run_is_a_stall_that_only_shedding_ends(tmp_path: Path) -> None:
     arguments = ["--model", "smoke", "--sessions", "4", "--pool-tokens", "640", "--kv", "unbounded", "--trials", "1"]

@@ -1,19 +1,24 @@
 """Run by test_ledger.py in a process of its own: real sessions on an EngineCore whose scheduler can be looked into.
 
-Prints one JSON line per answered frame: the session's ledger beside the scheduler's count of computed tokens and the
-blocks in use; a last line when all sessions are closed. The pool is as small as the policy's sessions may have it.
+Each policy given has an engine of its own, in a fork. One JSON line per answered frame: the session's ledger beside the
+scheduler's count of computed tokens and the blocks in use; a last line when all sessions are closed. The pool is as
+small as the policy's sessions may have it.
 """
 
 from __future__ import annotations
 
 import asyncio
+import gc
 import json
+import os
 import random
 import sys
 import tempfile
 import time
+import traceback
 from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
+from typing import Any
 
 from metrobench.policy import most_in_flight, parse_policy, peak_blocks
 from metrobench.profiles import load_profile
@@ -130,15 +135,14 @@ class Reporter:
             "engine": self.engine.computed(name),
             "sampled": sampled,
         }
-        print("LEDGER", json.dumps(row), flush=True)
+        tell(row)
 
     def failed(self, code: str, message: str) -> None:
         self.over = True
-        print("LEDGER", json.dumps({"failed": code, "message": message}), flush=True)
+        tell({"failed": code, "message": message})
 
 
-async def main(policy: str) -> None:
-    assert isinstance(preload.load(), str)
+async def converse(policy: str) -> None:
     profile = load_profile("smoke")
     chosen = parse_policy(policy, BLOCK)
     longest = LONGEST[chosen.bounded]
@@ -165,8 +169,29 @@ async def main(policy: str) -> None:
             reporter.session.close()
             await reporter.session.wait_closed()
         running.cancel()
-        print("LEDGER", json.dumps({"left": engine.blocks_used}), flush=True)
+        tell({"left": engine.blocks_used})
+
+
+def main(policies: list[str]) -> None:
+    """One after the other, each in a fork of this process, which has loaded vLLM once."""
+    assert isinstance(preload.load(), str)
+    gc.freeze()
+    for policy in policies:
+        child = os.fork()
+        if child == 0:
+            try:
+                tell({"policy": policy})
+                asyncio.run(converse(policy))
+            except BaseException:
+                traceback.print_exc()
+            sys.stderr.flush()
+            os._exit(0)
+        os.waitpid(child, 0)
+
+
+def tell(row: dict[str, Any]) -> None:
+    print("LEDGER", json.dumps(row), flush=True)
 
 
 if __name__ == "__main__":
-    asyncio.run(main(sys.argv[1]))
+    main(sys.argv[1:])

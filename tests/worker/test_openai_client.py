@@ -10,11 +10,10 @@ from metrobench.corpus.decode import decode
 from metrobench.resources import data_folder
 from tests.worker.rooms import room
 
-openai = pytest.importorskip("openai")
-
 
 async def converse(url: str) -> tuple[list[str], str, str]:
     """Event types, the reply's status and its text, after one spoken question at the client's own 24 kHz."""
+    openai = pytest.importorskip("openai")
     clip = next((data_folder("audio_corpus") / "questions_tts").glob("en_*.opus"))
     samples = np.asarray(decode(clip, 24_000), dtype="<i2")
     base = url.removesuffix("/realtime")
