@@ -36,7 +36,7 @@ def is_loopback(url: str) -> bool:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise UnreachableError(f"the host {host} cannot be found: {reason}") from error
+        raise UnreachableError(f"the host {host} cannot be found: {reason}", "check the address") from error
     return all(ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback for *_, address in found)
 
 

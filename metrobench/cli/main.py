@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import importlib
+import shutil
 import signal
 import sys
+import textwrap
 from pathlib import Path
 
 import click
@@ -87,9 +89,18 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _complain(message: str, hint: str) -> None:
-    print(f"metrobench: {message}", file=sys.stderr)
-    if hint:
-        print(f"  {hint}", file=sys.stderr)
+    for line in (f"metrobench: {message}", f"  {hint}" if hint else ""):
+        if line:
+            print(_folded(line), file=sys.stderr)
+
+
+def _folded(text: str) -> str:
+    """Broken between words where a terminal would break within one; elsewhere a line stays a line."""
+    if not sys.stderr.isatty():
+        return text
+    width = shutil.get_terminal_size().columns
+    fold = textwrap.TextWrapper(width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    return "\n".join(part for line in text.splitlines() for part in fold.wrap(line))
 
 
 if __name__ == "__main__":

@@ -171,7 +171,8 @@ def _terminal(records: list[Stored], out: Path | None) -> None:
     found = [stored.record for stored in records]
     lines = [whole(found[0])] if alone else [comparison.numbered(found), ""]
     if not alone:
-        lines += [f"{place}  {stored.path}" for place, stored in enumerate(records, 1)]
+        most = len(str(len(records)))
+        lines += [f"{place:<{most}}  {stored.path}" for place, stored in enumerate(records, 1)]
         lines += terminal.wrapped(f"not alike: {line}" for line in comparison.unlike(found))
     lines += terminal.wrapped(f"{stored.path} is still being measured" for stored in records if stored.live)
     lines += terminal.wrapped(f"judged again: {words}" for view in views for words in view.differences)
