@@ -13,6 +13,7 @@ import click
 
 from metrobench import __version__
 from metrobench.cli import config
+from metrobench.cli.output import open_streams
 from metrobench.errors import MetrobenchError
 
 COMMANDS = {
@@ -68,6 +69,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line and leave with the exit code of measurement.md."""
     arguments = sys.argv[1:] if arguments is None else arguments
     debug = "--debug" in arguments
+    open_streams()
     try:
         code = cli.main(arguments, prog_name="metrobench", standalone_mode=False)
     except MetrobenchError as error:
