@@ -18,6 +18,17 @@ if TYPE_CHECKING:
     from metrobench.report.view import View
 
 FORMATS = ("terminal", "html", "md", "csv", "json")
+ENDINGS = {
+    "": "terminal",
+    ".txt": "terminal",
+    ".html": "html",
+    ".htm": "html",
+    ".md": "md",
+    ".markdown": "md",
+    ".csv": "csv",
+    ".json": "json",
+}
+"""Ending of a file's name to its format."""
 
 
 @click.command()
@@ -101,8 +112,15 @@ class _Desk:
 
 
 def _by_name(out: Path | None) -> str:
-    suffix = out.suffix.lstrip(".").lower() if out else ""
-    return {"htm": "html", "markdown": "md"}.get(suffix, suffix if suffix in FORMATS else "terminal")
+    """The format that a file's name asks for. Raises UsageError for an ending that promises another one."""
+    from metrobench.errors import UsageError
+
+    suffix = out.suffix.lower() if out else ""
+    if suffix not in ENDINGS:
+        raise UsageError(
+            f"no report ends in {suffix}", "use .html, .md, .csv, .json or .txt, or say which with --format"
+        )
+    return ENDINGS[suffix]
 
 
 def _show(records: list[Stored], form: str, rows: str, out: Path | None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from metrobench.cli.main import main
 from metrobench.cli.output import plain
+from tests.cli.test_consent import Terminal
 
 
 @given(st.text())
@@ -63,3 +66,23 @@ def test_a_file_never_takes_the_place_of_a_closed_stream(tmp_path: Path):
         ["bash", "-c", '"$0" -c "$1" <&- 2>&-', sys.executable, code], cwd=tmp_path, capture_output=True, text=True
     )
     assert done.stdout == "True\n"
+
+
+def complaint(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO) -> list[str]:
+    """What is said of a model with a long name."""
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        main(["profiles", "show", "no-such-model-" * 5])
+    return stream.getvalue().splitlines()
+
+
+def test_an_error_is_broken_between_words_on_a_terminal(monkeypatch: pytest.MonkeyPatch):
+    lines = complaint(monkeypatch, Terminal())
+    assert lines[0] == "metrobench: unknown model"
+    assert all(len(line) <= 80 for line in lines)
+
+
+def test_an_error_keeps_to_its_line_elsewhere(monkeypatch: pytest.MonkeyPatch):
+    lines = complaint(monkeypatch, io.StringIO())
+    assert len(lines) == 2 and len(lines[0]) > 80
