@@ -33,7 +33,7 @@ ONE_WORKER = "one loaded vLLM serves this file"
 
 PLANNED = "dry run: nothing was started"
 TRIALS = (
-    "metrobench collapse --model smoke --sessions 2 --trials 1 --duration 15s --no-aftermath --kv unbounded --quiet"
+    "metrobench collapse --model smoke --sessions 4 --trials 1 --duration 15s --no-aftermath --kv unbounded --quiet"
 )
 REQUIREMENTS = 'python -c \'from importlib.metadata import requires; print(*requires("metrobench"), sep="\\n")\''
 
