@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.servers.truth import Script, TruthServer
+
 ROOT = Path(__file__).resolve().parent.parent
 INSTALL_TIMEOUT = 600
 
@@ -61,6 +63,24 @@ def test_the_client_alone_can_examine_its_machine(installed: Path, tmp_path: Pat
     assert done.returncode in (0, 3)
     assert checks["packages"]["status"] == "ok"
     assert "endpoints only" in checks["vllm"]["finding"]
+
+
+@pytest.mark.timeout(2 * INSTALL_TIMEOUT)
+def test_the_client_alone_checks_an_endpoint_and_shows_what_is_stored(installed: Path, tmp_path: Path) -> None:
+    with TruthServer(Script(unit=0.5, first_ready=0.5)) as server:
+        asked = {
+            f"check --model smoke --endpoint {server.url}": "of 5 frames of 500 ms",
+            f"run --model smoke --sessions 4 --endpoint {server.url} --dry-run": "nothing was started",
+            "report": "of 5 frames of 500 ms",
+            "profiles": "voxtral-realtime",
+            "corpus list": "default",
+            "corpus verify": "have the right checksum",
+        }
+        for arguments, said in asked.items():
+            command = [str(installed.parent / "metrobench"), *arguments.split()]
+            done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=120)
+            assert (done.returncode, done.stderr.count("Traceback")) == (0, 0), done
+            assert said in done.stdout, done
 
 
 def test_an_editable_install_finds_the_folders_of_the_checkout() -> None:

@@ -40,7 +40,7 @@ from metrobench.speed import SpeedMeter
 from metrobench.units import CHUNK, parse_duration, parse_rate, parse_slo
 from metrobench.worker.cores import layout, threads_on
 from metrobench.worker.features import SILENCE_DBFS
-from metrobench.worker.launcher import ForkServer
+from metrobench.worker.launcher import ForkServer, need_vllm
 from metrobench.worker.spec import STANDIN
 
 ONLY_LISTENS = 0.9
@@ -106,6 +106,7 @@ class Bench:
         self.slo = Slo(*parse_slo(request.slo)) if request.slo is not None else None
         if request.endpoint is None:
             check_room(self.profile, self.policy, request.pool_tokens)
+            need_vllm()
         self._given: Path | None = None
         self.folder: RunFolder
         self.out = out

@@ -43,12 +43,18 @@ SLOW_EXCUSES = 2
 )
 @click.option(
     "--max-sessions",
-    type=click.IntRange(1, options.MAX_SESSIONS),
+    type=options.Whole(1, options.MAX_SESSIONS),
     default=1024,
     show_default=True,
+    metavar="N",
     help="Never more sessions than this.",
 )
-@click.option("--guess", type=click.IntRange(1, options.MAX_SESSIONS), help="Start the search near this many sessions.")
+@click.option(
+    "--guess",
+    type=options.Whole(1, options.MAX_SESSIONS),
+    metavar="N",
+    help="Start the search near this many sessions.",
+)
 @options.time_limit
 @options.resume
 @options.audio

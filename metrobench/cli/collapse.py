@@ -22,10 +22,15 @@ MAX_TRIALS = 1_000
 
 @click.command()
 @click.option(
-    "--sessions", type=click.IntRange(1, options.MAX_SESSIONS), required=True, metavar="N", help="Concurrent sessions."
+    "--sessions", type=options.Whole(1, options.MAX_SESSIONS), required=True, metavar="N", help="Concurrent sessions."
 )
 @click.option(
-    "--trials", type=click.IntRange(1, MAX_TRIALS), default=20, show_default=True, help="Runs of each policy."
+    "--trials",
+    type=options.Whole(1, MAX_TRIALS),
+    default=20,
+    show_default=True,
+    metavar="N",
+    help="Runs of each policy.",
 )
 @click.option(
     "--duration", default="2m", show_default=True, metavar="TIME", help="Measured time of each run, after the cut."

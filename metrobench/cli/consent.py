@@ -10,6 +10,7 @@ from urllib.parse import urlsplit
 import click
 
 from metrobench.errors import UnreachableError, UsageError
+from metrobench.report.layout import wrap
 from metrobench.units import seconds
 
 
@@ -25,7 +26,8 @@ def ask(url: str, sessions: int, duration: float, yes: bool) -> None:
         raise UsageError(
             f"{_host(url)} is not this machine: it would get {load}", "give --yes if you may load that server so much"
         )
-    if not click.confirm(f"{_host(url)} is not this machine: it will get {load}. Go on?", err=True):
+    click.echo("\n".join(wrap(f"{_host(url)} is not this machine: it will get {load}.")), err=True)
+    if not click.confirm("Go on?", err=True):
         raise UsageError("nothing was sent")
 
 
@@ -36,7 +38,7 @@ def is_loopback(url: str) -> bool:
         found = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
         reason = getattr(error, "strerror", None) or str(error)
-        raise UnreachableError(f"the host {host} cannot be found: {reason}") from error
+        raise UnreachableError(f"the host {host} cannot be found: {reason}", "check the address") from error
     return all(ipaddress.ip_address(str(address[0]).partition("%")[0]).is_loopback for *_, address in found)
 
 

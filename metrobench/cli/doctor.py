@@ -14,7 +14,7 @@ from metrobench.cli import options
 @options.model
 @click.option(
     "--max-sessions",
-    type=click.IntRange(1, options.MAX_SESSIONS),
+    type=options.Whole(1, options.MAX_SESSIONS),
     default=1000,
     show_default=True,
     metavar="N",

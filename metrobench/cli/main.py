@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import importlib
+import shutil
 import signal
 import sys
+import textwrap
 from pathlib import Path
 
 import click
 
 from metrobench import __version__
 from metrobench.cli import config
+from metrobench.cli.output import open_streams
 from metrobench.errors import MetrobenchError
 
 COMMANDS = {
@@ -66,6 +69,7 @@ def main(arguments: list[str] | None = None) -> None:
     """Run the command line and leave with the exit code of measurement.md."""
     arguments = sys.argv[1:] if arguments is None else arguments
     debug = "--debug" in arguments
+    open_streams()
     try:
         code = cli.main(arguments, prog_name="metrobench", standalone_mode=False)
     except MetrobenchError as error:
@@ -87,9 +91,18 @@ def main(arguments: list[str] | None = None) -> None:
 
 
 def _complain(message: str, hint: str) -> None:
-    print(f"metrobench: {message}", file=sys.stderr)
-    if hint:
-        print(f"  {hint}", file=sys.stderr)
+    for line in (f"metrobench: {message}", f"  {hint}" if hint else ""):
+        if line:
+            print(_folded(line), file=sys.stderr)
+
+
+def _folded(text: str) -> str:
+    """Broken between words where a terminal would break within one; elsewhere a line stays a line."""
+    if not sys.stderr.isatty():
+        return text
+    width = shutil.get_terminal_size().columns
+    fold = textwrap.TextWrapper(width, subsequent_indent="  ", break_long_words=False, break_on_hyphens=False)
+    return "\n".join(part for line in text.splitlines() for part in fold.wrap(line))
 
 
 if __name__ == "__main__":

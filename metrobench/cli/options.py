@@ -15,6 +15,12 @@ Function = TypeVar("Function", bound=Callable[..., Any])
 Decorator = Callable[[Function], Function]
 
 
+class Whole(click.IntRange):
+    """A whole number within bounds."""
+
+    name = "whole number"
+
+
 def group(*options: Decorator[Any]) -> Decorator[Any]:
     """Several options as one decorator, in the order they are written."""
 
@@ -60,7 +66,7 @@ worker = group(
     ),
     click.option(
         "--pool-tokens",
-        type=click.IntRange(1, 10**10),
+        type=Whole(1, 10**10),
         metavar="N",
         help="KV pool in tokens. [default: the profile's reference GPU]",
     ),
@@ -110,9 +116,10 @@ audio = group(
 )
 seed = click.option(
     "--seed",
-    type=click.IntRange(0, 2**31 - 1),
+    type=Whole(0, 2**31 - 1),
     default=1,
     show_default=True,
+    metavar="N",
     help="Seed of phases, audio order and tokens.",
 )
 as_json = click.option("--json", "as_json", is_flag=True, help="Print the result as JSON.")

@@ -10,6 +10,17 @@ from typing import Any
 from metrobench.errors import UsageError
 
 
+def open_streams() -> None:
+    """Standard streams that were closed lead nowhere from now on: no file or socket may get their numbers."""
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        try:
+            os.fstat(number)
+        except OSError:
+            # the lowest free number is this one
+            os.set_inheritable(os.open(os.devnull, os.O_RDWR), True)
+            setattr(sys, name, os.fdopen(number, "r" if number == 0 else "w", closefd=False))
+
+
 def plain(text: str) -> str:
     """`text` without control characters; lines stay."""
     if text.replace("\n", "").isprintable():

@@ -18,6 +18,17 @@ if TYPE_CHECKING:
     from metrobench.report.view import View
 
 FORMATS = ("terminal", "html", "md", "csv", "json")
+ENDINGS = {
+    "": "terminal",
+    ".txt": "terminal",
+    ".html": "html",
+    ".htm": "html",
+    ".md": "md",
+    ".markdown": "md",
+    ".csv": "csv",
+    ".json": "json",
+}
+"""Ending of a file's name to its format."""
 
 
 @click.command()
@@ -101,8 +112,15 @@ class _Desk:
 
 
 def _by_name(out: Path | None) -> str:
-    suffix = out.suffix.lstrip(".").lower() if out else ""
-    return {"htm": "html", "markdown": "md"}.get(suffix, suffix if suffix in FORMATS else "terminal")
+    """The format that a file's name asks for. Raises UsageError for an ending that promises another one."""
+    from metrobench.errors import UsageError
+
+    suffix = out.suffix.lower() if out else ""
+    if suffix not in ENDINGS:
+        raise UsageError(
+            f"no report ends in {suffix}", "use .html, .md, .csv, .json or .txt, or say which with --format"
+        )
+    return ENDINGS[suffix]
 
 
 def _show(records: list[Stored], form: str, rows: str, out: Path | None) -> None:
@@ -171,7 +189,8 @@ def _terminal(records: list[Stored], out: Path | None) -> None:
     found = [stored.record for stored in records]
     lines = [whole(found[0])] if alone else [comparison.numbered(found), ""]
     if not alone:
-        lines += [f"{place}  {stored.path}" for place, stored in enumerate(records, 1)]
+        most = len(str(len(records)))
+        lines += [f"{place:<{most}}  {stored.path}" for place, stored in enumerate(records, 1)]
         lines += terminal.wrapped(f"not alike: {line}" for line in comparison.unlike(found))
     lines += terminal.wrapped(f"{stored.path} is still being measured" for stored in records if stored.live)
     lines += terminal.wrapped(f"judged again: {words}" for view in views for words in view.differences)

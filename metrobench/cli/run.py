@@ -13,7 +13,7 @@ from metrobench.cli import options
 
 @click.command()
 @click.option(
-    "--sessions", type=click.IntRange(1, options.MAX_SESSIONS), required=True, metavar="N", help="Concurrent sessions."
+    "--sessions", type=options.Whole(1, options.MAX_SESSIONS), required=True, metavar="N", help="Concurrent sessions."
 )
 @click.option(
     "--duration", default="1m", show_default=True, metavar="TIME", help="Measured time of each session, after the cut."

@@ -16,11 +16,13 @@ from metrobench.cli import options
 @click.command()
 @options.model
 @options.worker
-@click.option("--host", default="127.0.0.1", show_default=True, help="Address to listen on.")
-@click.option("--port", type=click.IntRange(0, 65_535), default=8910, show_default=True, help="0: any free port.")
+@click.option("--host", default="127.0.0.1", show_default=True, metavar="HOST", help="Address to listen on.")
+@click.option(
+    "--port", type=options.Whole(0, 65_535), default=8910, show_default=True, metavar="N", help="0: any free port."
+)
 @click.option(
     "--max-sessions",
-    type=click.IntRange(1, options.MAX_SESSIONS),
+    type=options.Whole(1, options.MAX_SESSIONS),
     default=256,
     show_default=True,
     metavar="N",
@@ -50,7 +52,7 @@ def serve(
     from metrobench.profiles import load_profile
     from metrobench.servers import check_room, resolve_weights
     from metrobench.worker.cores import layout
-    from metrobench.worker.launcher import ForkServer
+    from metrobench.worker.launcher import ForkServer, need_vllm
     from metrobench.worker.spec import STANDIN, WorkerSpec
 
     profile = load_profile(model)
@@ -58,6 +60,7 @@ def serve(
     chosen = resolve_weights(weights, has_gpu=gpu)
     policy = parse_policy(kv or profile.kv, profile.stand_in.block_size if chosen == STANDIN else 1)
     check_room(profile, policy, pool_tokens)
+    need_vllm()
     arguments = parse_vllm(vllm_args)
     cores = layout(gpu=gpu)
     live = Live(quiet=False)
@@ -87,7 +90,8 @@ def serve(
             live.clear()
             kind = "a stand-in" if worker.info.stand_in else "dummy weights" if chosen == "dummy" else chosen
             say(f"{profile.name} ({kind}) · {worker.info.policy} · at most {max_sessions} sessions")
-            say(f"listening on {worker.url} · Ctrl-C ends it · log {log}")
+            say(f"listening on {worker.url} · Ctrl-C ends it")
+            say(f"log {log}")
             while interrupts.signum is None:
                 if (death := worker.death()) is not None:
                     raise UnreachableError(f"the worker died: {death}")

@@ -66,7 +66,7 @@ def find_source(name: str) -> Source:
             "    --transcripts DIR/validated.tsv --licence CC0-1.0",
         )
     near = get_close_matches(name, names(), 1, 0.5)
-    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(shown_names())}"
+    hint = f"did you mean {near[0]}?" if near else f"known: {', '.join(shown_names())}"
     raise UsageError(f"no corpus {name!r} is known", hint)
 
 

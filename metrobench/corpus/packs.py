@@ -69,7 +69,7 @@ def find_pack(asked: str | None) -> Pack:
         return open_pack(asked, corpora_folder() / asked)
     names = [SHIPPED, *installed()]
     near = get_close_matches(asked, names, 1)
-    hint = f"did you mean {near[0]}?" if near else f"there are {', '.join(names)}; `metrobench corpus pull` has more"
+    hint = f"did you mean {near[0]}?" if near else f"known here: {', '.join(names)}; `metrobench corpus pull` has more"
     raise UsageError(f"no corpus and no folder {asked!r}", hint)
 
 

@@ -112,7 +112,7 @@ class Driver:
         ticker.cancel()
         greeting = next((conn.greeting for conn in conns if conn.greeting), b"")
         if wrong := self._endpoint.mismatch(greeting):
-            raise UsageError(wrong, "choose the model profile that fits the endpoint")
+            raise UsageError(wrong, "name the profile that fits it with --model")
         event = self._filling("filled")
         event.greeting = greeting.decode("utf-8", "replace")
         self._link.tell(event)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from types import TracebackType
 from urllib.parse import urlsplit
 
@@ -92,5 +93,5 @@ class Scraper:
 
 
 def _cause(error: Exception) -> str:
-    text = str(error).strip() or type(error).__name__
+    text = re.sub(r"^\[Errno -?\d+\] ", "", str(error).strip()) or type(error).__name__
     return text.splitlines()[0][:200]

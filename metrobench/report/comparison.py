@@ -5,22 +5,25 @@ from __future__ import annotations
 from typing import Any
 
 from metrobench.records import ProbeRecord, Record
+from metrobench.report.layout import WIDTH
 from metrobench.report.sentence import objective
 from metrobench.report.terminal import found
 from metrobench.units import percent, seconds
 
 HEADINGS = ("policy", "MSCS", "limited by", "p50", "p99", "kv")
+NARROWEST = 8
+"""Columns that a cut cell keeps."""
 NUMBERED = ("", "kind", "policy", "result", "missed", "p50", "p99", "kv")
 
 
 def table(records: list[Record]) -> str:
     """One line a record: its policy, its interval, and latency and KV at lo."""
-    return _aligned([HEADINGS, *(_cells(record) for record in records)])
+    return _aligned([HEADINGS, *(_cells(record) for record in records)], gives=HEADINGS.index("MSCS"))
 
 
 def numbered(records: list[Record]) -> str:
     """One line a record of any kind, numbered in the order given."""
-    return _aligned([NUMBERED, *rows(records)])
+    return _aligned([NUMBERED, *rows(records)], gives=NUMBERED.index("policy"))
 
 
 def rows(records: list[Record]) -> list[tuple[str, ...]]:
@@ -83,7 +86,8 @@ def _cells(record: Record) -> tuple[str, ...]:
 
 
 def _any(place: int, record: Record) -> tuple[str, ...]:
-    what = str(record.setting["endpoint"] or record.setting["kv"])
+    endpoint = record.setting["endpoint"]
+    what = _host(endpoint) if endpoint else str(record.setting["kv"])
     if record.kind == "capacity":
         if record.result is None:
             return (str(place), record.kind, what, record.status, "-", "-", "-", "-")
@@ -95,7 +99,15 @@ def _any(place: int, record: Record) -> tuple[str, ...]:
         result = ", ".join(f"{each['collapsed']}/{each['trials']}" for each in found)
         return (str(place), record.kind, what, f"collapsed {result}", "-", "-", "-", "-")
     result = f"{last.sessions}: {last.outcome}" if last else record.status
+    if last and record.kind == "check":
+        misses = last.verdict["misses"]
+        result = f"{misses['met'] + misses['late']} of {misses['planned']} answered"
     return (str(place), record.kind, what, result, _missed(last), *_figures(last))
+
+
+def _host(url: str) -> str:
+    """Host and port, without a user's name."""
+    return url.rpartition("://")[2].partition("/")[0].rpartition("@")[2]
 
 
 def _interval(record: Record) -> str:
@@ -118,6 +130,14 @@ def _figures(probe: ProbeRecord | None) -> tuple[str, str, str]:
     return p50, p99, "-" if kv is None else percent(kv, 0)
 
 
-def _aligned(lines: list[tuple[str, ...]]) -> str:
+def _aligned(lines: list[tuple[str, ...]], gives: int) -> str:
+    """Columns of even width; the one numbered `gives` is cut where they are too wide together."""
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
-    return "\n".join(["", *("  ".join(map(str.ljust, line, widths)).rstrip() for line in lines)])
+    excess = sum(widths) + 2 * (len(widths) - 1) - WIDTH
+    widths[gives] = min(widths[gives], max(NARROWEST, widths[gives] - excess))
+    cells = [[_cut(cell, width).ljust(width) for cell, width in zip(line, widths, strict=True)] for line in lines]
+    return "\n".join(["", *("  ".join(line).rstrip() for line in cells)])
+
+
+def _cut(cell: str, width: int) -> str:
+    return cell if len(cell) <= width else cell[: width - 1] + "…"

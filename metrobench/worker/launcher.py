@@ -22,7 +22,7 @@ import msgspec
 
 from metrobench.errors import UnreachableError, UsageError
 from metrobench.profiles import StandIn
-from metrobench.worker import channel
+from metrobench.worker import channel, preload
 from metrobench.worker.spec import WorkerInfo, WorkerSpec, encode_spec
 from metrobench.worker.warmup import matrices
 
@@ -143,6 +143,12 @@ def _ended(pidfd: int, timeout: float) -> bool:
 
 def _reason(message: Any) -> str | None:
     return message.reason if isinstance(message, channel.Dead) else None
+
+
+def need_vllm() -> None:
+    """Raises UnreachableError where there is no vLLM to load."""
+    if (absent := preload.missing()) is not None:
+        raise UnreachableError(absent.message, absent.hint)
 
 
 class ForkServer:

@@ -70,12 +70,19 @@ MODELS = {"Qwen3ForCausalLM": "vllm.model_executor.models.qwen3"}
 _INSTALL = 'pip install "metrobench[cpu]" (or [gpu] beside a CUDA GPU)'
 
 
+def missing() -> Failed | None:
+    """That there is no vLLM; None where there is one. Imports nothing of it."""
+    if importlib.util.find_spec("vllm") is None:
+        return Failed("vLLM is not installed, so there is no embedded worker", _INSTALL)
+    return None
+
+
 def load(wanted: Sequence[Matrix] = ()) -> str | Failed:
     """vLLM's version once everything is loaded, and the kernels of these matrices compiled, or why it cannot be."""
     for name, value in ENVIRONMENT.items():
         os.environ.setdefault(name, value)
-    if importlib.util.find_spec("vllm") is None:
-        return Failed("vLLM is not installed, so there is no embedded worker", _INSTALL)
+    if (absent := missing()) is not None:
+        return absent
     gc.disable()  # a fifth of the time goes into searching a heap that only grows
     try:
         hide_unwanted()

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import io
+import sys
+
 import pytest
 
 from metrobench.cli import consent
@@ -30,3 +33,18 @@ def test_yes_is_leave() -> None:
 def test_a_host_that_does_not_exist_is_unreachable() -> None:
     with pytest.raises(UnreachableError, match="cannot be found"):
         consent.ask("ws://no-such-host.invalid/", 1, 1.0, yes=False)
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_the_question_fits_80_columns(monkeypatch: pytest.MonkeyPatch) -> None:
+    typed, shown = Terminal("n\n"), Terminal()
+    monkeypatch.setattr(sys, "stdin", typed)
+    monkeypatch.setattr(sys, "stderr", shown)
+    with pytest.raises(UsageError, match="nothing was sent"):
+        consent.ask("ws://192.0.2.7:8000/v1/realtime", 1024, 36_000.0, yes=False)
+    assert "192.0.2.7" in shown.getvalue() and "1024 live sessions" in shown.getvalue()
+    assert all(len(line) <= 80 for line in shown.getvalue().splitlines())

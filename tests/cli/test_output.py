@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from metrobench.cli.main import main
 from metrobench.cli.output import plain
+from tests.cli.test_consent import Terminal
 
 
 @given(st.text())
@@ -41,3 +44,45 @@ def test_a_reader_that_left_is_no_error():
 def test_a_full_disk_is_one_clear_error():
     done = say_to("> /dev/full")
     assert "cannot write to standard output: No space left on device" in done.stderr
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(
+    ("arguments", "code"),
+    [("profiles", 0), ("check --endpoint ws://127.0.0.1:1/x", 4), ("check --model nobody", 2), ("corpus list", 0)],
+)
+def test_a_stream_that_is_closed_changes_nothing(tmp_path: Path, arguments: str, code: int, closed: str):
+    command = f'"$0" -m metrobench {arguments} {closed}'
+    done = subprocess.run(
+        ["bash", "-c", command, sys.executable], cwd=tmp_path, capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == code, done
+    assert "Traceback" not in done.stderr and "Error" not in done.stderr
+
+
+def test_a_file_never_takes_the_place_of_a_closed_stream(tmp_path: Path):
+    code = "from metrobench.cli.output import open_streams; open_streams(); print(open('file', 'w').fileno() > 2)"
+    done = subprocess.run(
+        ["bash", "-c", '"$0" -c "$1" <&- 2>&-', sys.executable, code], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert done.stdout == "True\n"
+
+
+def complaint(monkeypatch: pytest.MonkeyPatch, stream: io.StringIO) -> list[str]:
+    """What is said of a model with a long name."""
+    monkeypatch.setattr(sys, "stderr", stream)
+    monkeypatch.setenv("COLUMNS", "80")
+    with pytest.raises(SystemExit):
+        main(["profiles", "show", "no-such-model-" * 5])
+    return stream.getvalue().splitlines()
+
+
+def test_an_error_is_broken_between_words_on_a_terminal(monkeypatch: pytest.MonkeyPatch):
+    lines = complaint(monkeypatch, Terminal())
+    assert lines[0] == "metrobench: unknown model"
+    assert all(len(line) <= 80 for line in lines)
+
+
+def test_an_error_keeps_to_its_line_elsewhere(monkeypatch: pytest.MonkeyPatch):
+    lines = complaint(monkeypatch, io.StringIO())
+    assert len(lines) == 2 and len(lines[0]) > 80

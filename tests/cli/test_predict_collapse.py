@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import json
 import socket
-import threading
-import time
 from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from metrobench.predict.model import Pool
 from tests.cli.command import assert_plain_error, in_process, metrobench
+from tests.predict.metrics_page import PAGES, metrics_page, vllm
 from tests.predict.recorded import folder_of
 
-PAGES = Path(__file__).parents[1] / "predict" / "pages"
 H200 = ("--model", "minicpm-o-paper", "--gpu", "H200")
 
 
@@ -130,37 +128,8 @@ def test_a_run_too_short_to_fit_exits_3(tmp_path: Path) -> None:
 @pytest.fixture
 def serve() -> Iterator[Callable[[Callable[[float], str | None]], str]]:
     """Serves what a function of the seconds since the first request returns; None: 404."""
-    servers = []
-
-    def start(page: Callable[[float], str | None]) -> str:
-        begin: list[float] = []
-
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                begin.append(time.monotonic())
-                text = page(begin[-1] - begin[0])
-                self.send_response(404 if text is None else 200)
-                self.end_headers()
-                self.wfile.write((text or "").encode())
-
-            def log_message(self, *_: object) -> None:
-                pass
-
-        server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-        servers.append((server, threading.Thread(target=server.serve_forever)))
-        servers[-1][1].start()
-        return f"http://127.0.0.1:{server.server_port}"
-
-    yield start
-    for server, thread in servers:
-        server.shutdown()
-        thread.join()
-        server.server_close()
-
-
-def vllm(used: float, tokens: float) -> str:
-    page = (PAGES / "vllm.txt").read_text()
-    return page.replace("} 0.431", f"}} {used:.4f}").replace("} 39120.0", f"}} {tokens:.0f}")
+    with ExitStack() as servers:
+        yield lambda page: servers.enter_context(metrics_page(page))
 
 
 FAST = ("--every", "0.25s", "--quiet")

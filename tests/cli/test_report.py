@@ -230,3 +230,12 @@ def test_nothing_is_measured_and_no_engine_is_loaded(tmp_path: Path) -> None:
     import subprocess
 
     subprocess.run([sys.executable, "-c", code, str(folder)], check=True, capture_output=True, env=os.environ)
+
+
+def test_an_ending_that_no_report_has_is_refused(tmp_path: Path, report) -> None:
+    folder = made.run(tmp_path)
+    told = report(folder, "--out", "report.pdf")
+    assert (told.code, told.out) == (2, "")
+    assert "no report ends in .pdf" in told.err and ".html" in told.err
+    assert not (tmp_path / "report.pdf").exists()
+    assert report(folder, "--out", "report.pdf", "--format", "csv").code == 0
