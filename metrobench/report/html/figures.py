@@ -188,15 +188,17 @@ def _load(figures: Figures, run: Closeup) -> Iterable[str]:
             lambda: plots.cpu_over_time(series),
         )
     if plots.finite(series.kv):
+        dated = [each for each in run.probe.forecasts if each.time is not None and each.fill is not None]
+        lines = " Lines: what was forecast at these fills, with its 95 % band." if dated else ""
         yield from figures.draw(
             "KV pool and queue over time",
-            "Share of the KV pool in use, and requests that wait in the engine, as the engine says.",
+            f"Share of the KV pool in use, and requests that wait in the engine, as the engine says.{lines}",
             ("s", "KV share", "waiting"),
             [
                 (f"{series.t[i]:.1f}", _number(series.kv[i], 4), _number(series.waiting[i], 0))
                 for i in extremes(series.t, series.kv, COLUMNS)
             ],
-            lambda: plots.kv_over_time(series),
+            lambda: plots.kv_over_time(series, dated, run.collapse.onset),
         )
 
 

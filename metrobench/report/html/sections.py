@@ -7,7 +7,7 @@ from typing import Any
 
 from metrobench.measure.sessions import SessionRow
 from metrobench.records import ProbeRecord, Record
-from metrobench.report import capacity_table, collapse_table, sentence, trust
+from metrobench.report import capacity_table, collapse_table, forecast, sentence, terminal, trust
 from metrobench.report.html import elements, figures
 from metrobench.report.view import Closeup, View
 from metrobench.units import percent, rate, seconds
@@ -118,6 +118,8 @@ def closeup(drawn: figures.Figures, run: Closeup, alone: bool) -> str:
     return elements.section(
         heading,
         elements.paragraph("; ".join(probe.reasons)),
+        elements.items(f"Forecast {words}" for words in forecast.noted(probe.forecasts)),
+        elements.paragraph(f"Median latency by age of the sessions: {terminal.by_age(probe.verdict['drift'])}"),
         figures.of_run(drawn, run),
         elements.subheading("Worst sessions") if run.worst else "",
         _sessions(run.worst),
