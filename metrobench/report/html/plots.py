@@ -80,6 +80,22 @@ def latency_by_age(series: AgeSeries, plan: Plan) -> Canvas:
     return canvas
 
 
+def policies_by_age(ages: Sequence[tuple[str, AgeSeries]], budget: float) -> Canvas:
+    """p50 over the age of the sessions, one line a policy."""
+    canvas = Canvas()
+    axes = canvas.axes[0]
+    axes.axhline(budget, color=COLOURS["limit"], linestyle="--", label=f"budget {seconds(budget)}")
+    for place, (name, series) in enumerate(ages):
+        style = ("-", "--", "-.", ":")[place % 4]
+        axes.plot(*thin(series.age, series.p50), style, color=COLOURS[SERIES[place % 4]], label=name)
+    if min(float(series.p50.min()) for _, series in ages) > 0.0:
+        axes.set_yscale("log")
+    time_axis(axes)
+    clock_axis(axes, "age of the session")
+    axes.set_ylabel("p50")
+    return canvas
+
+
 def misses_by_second(series: MissSeries, plan: Plan, onset: tuple[float, float] | None) -> Canvas:
     """Share of missed frames of all sessions, second by second."""
     canvas = Canvas()

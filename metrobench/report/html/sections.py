@@ -52,13 +52,14 @@ def verdict(view: View) -> str:
     return "".join(parts)
 
 
-def collapses(drawn: figures.Figures, record: Record) -> str:
+def collapses(drawn: figures.Figures, view: View) -> str:
     """How often and when the runs of a batch collapsed, and what else they say."""
+    record = view.stored.record
     return elements.section(
         "Collapses",
         elements.table("One line a policy", collapse_table.HEADINGS, collapse_table.rows(record)),
         elements.items(collapse_table.remarks(record)),
-        figures.of_trials(drawn, record),
+        figures.of_trials(drawn, record, view.closeups),
     )
 
 
@@ -110,7 +111,7 @@ def each_run(record: Record) -> str:
     )
 
 
-def closeup(drawn: figures.Figures, run: Closeup, alone: bool) -> str:
+def closeup(drawn: figures.Figures, run: Closeup, alone: bool, whole: bool) -> str:
     """One run over time, and its worst sessions."""
     probe = run.probe
     why = f", {run.why}" if run.why else ""
@@ -120,7 +121,7 @@ def closeup(drawn: figures.Figures, run: Closeup, alone: bool) -> str:
         elements.paragraph("; ".join(probe.reasons)),
         elements.items(f"Forecast {words}" for words in forecast.noted(probe.forecasts)),
         elements.paragraph(f"Median latency by age of the sessions: {terminal.by_age(probe.verdict['drift'])}"),
-        figures.of_run(drawn, run),
+        figures.of_run(drawn, run, whole=whole),
         elements.subheading("Worst sessions") if run.worst else "",
         _sessions(run.worst),
     )
