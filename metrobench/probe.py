@@ -9,20 +9,24 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import psutil
 
 from metrobench.corpus.mix import Noise
 from metrobench.journal import Begun, Journal
 from metrobench.load.process import LoadProcess
 from metrobench.load.spec import LoadEvent, LoadSpec
-from metrobench.measure.facts import FRAME_DTYPE, RunFacts
+from metrobench.measure.facts import FRAME_DTYPE, TELEMETRY_FIELDS, RunFacts
 from metrobench.measure.plan import Plan, Slo, extended, plan_run
 from metrobench.measure.telemetry import Row, cpu_shares, since
 from metrobench.measure.verdict import Outcome, Verdict, judge
 from metrobench.policy import KvPolicy
+from metrobench.predict.ahead import Ahead, Follower
+from metrobench.predict.review import holds, noted, pool_of
+from metrobench.predict.talk import rates_of
 from metrobench.probe_record import judge_run, make_record
 from metrobench.profiles import Profile
-from metrobench.records import Aftermath, ProbeRecord, now, write_facts
+from metrobench.records import Aftermath, Forecast, ProbeRecord, now, write_facts
 from metrobench.servers import Running, Server
 
 SAMPLE_EVERY = 0.5
@@ -75,13 +79,23 @@ class Setting:
         return Plan(sessions=sessions, budget=self.budget, unit=unit, q=self.q, cut_frames=0, frames=frames)
 
 
+@dataclass(frozen=True, slots=True)
+class Kv:
+    """The KV pool of a run that goes on."""
+
+    used: float
+    """Latest share in use."""
+    ahead: Ahead | None = None
+    """When it will be full; None: not told yet."""
+
+
 @dataclass(slots=True)
 class Watch:
     """How the caller follows a run and interrupts it."""
 
     interrupted: Callable[[], bool]
-    show: Callable[[LoadEvent, float | None], None]
-    """Called with every event of the load process and the latest share of the KV pool in use."""
+    show: Callable[[LoadEvent, Kv | None], None]
+    """Called with every event of the load process and the KV pool, where it is visible."""
 
 
 @dataclass(slots=True)
@@ -92,6 +106,11 @@ class _Sampler:
     journal: Journal
     rows: list[Row] = field(default_factory=list)
     kv: float | None = None
+    follower: Follower | None = None
+    t0: float | None = None
+    """Start of the schedule, absolute; None: not yet."""
+    open: int = 0
+    """Sessions whose connection is open."""
     _client: tuple[float, int] = (0.0, 0)
     _last: float = 0.0
     _steal: tuple[float, float] = (0.0, 0.0)
@@ -99,6 +118,18 @@ class _Sampler:
     def client(self, event: LoadEvent) -> None:
         if event.cpu:
             self._client = (event.cpu, event.rss)
+        if event.kind == "started":
+            self.t0 = event.t0
+        elif event.kind == "progress":
+            self.open = event.connected - event.closed
+
+    def pool(self) -> Kv | None:
+        """What people who watch are told of it."""
+        if self.kv is None:
+            return None
+        if self.follower is None or self.t0 is None:
+            return Kv(self.kv)
+        return Kv(self.kv, self.follower.ahead(self._last - self.t0))
 
     def sample(self) -> None:
         moment = time.monotonic()
@@ -119,6 +150,11 @@ class _Sampler:
         self.journal.sample(seen)
         if (kv := seen[-1].get("kv_usage")) is not None:
             self.kv = kv
+        if self.follower is not None and self.t0 is not None:
+            for row in seen:
+                t = row["t"]
+                if t is not None:
+                    self.follower.take(t - self.t0, row.get("kv_usage"), self.open, row.get("resident_tokens"))
 
     def _stolen(self, total: float, steal: float) -> float | None:
         before_total, before_steal = self._steal
@@ -146,7 +182,7 @@ def probe_plan(
         spec = load_spec(setting, server, running.url, plan, seed, fill, folder / "spool")
         kv, says = str(setting.policy), _describe(server, running)
         begun = Begun(index, seed, started, begin, fill, plan, setting.excuse_slow, says, kv)
-        sampler = _Sampler(running, Journal(spec.spool))
+        sampler = _Sampler(running, Journal(spec.spool), follower=_follower(setting, says, plan.sessions))
         sampler.journal.begin(begun)
         with LoadProcess(spec) as load:
             load.start()
@@ -165,10 +201,29 @@ def probe_plan(
         record.outcome = "interrupted"
     record.reasons += [*died, *([f"the server died: {death}"] if death else []), *complaint]
     record.aftermath = aftermath
+    record.forecasts = _forecasts(setting, record, facts, rows)
     record.wall_seconds = round(time.monotonic() - begin, 3)
     record.start_seconds = _between(begin, marks.get("connected"))
     record.fill_seconds = _between(marks.get("connected"), marks.get("filled")) if fill else None
     return record, verdict
+
+
+def _follower(setting: Setting, says: dict[str, Any], sessions: int) -> Follower | None:
+    """Who follows the pool's gauge; None where the server shows none."""
+    pool = pool_of(says)
+    if pool is None:
+        return None
+    policy = setting.policy.on_blocks(pool.block_size)
+    return Follower(pool, policy.bounded and holds(pool, policy, rates_of(setting.profile.timing), sessions))
+
+
+def _forecasts(setting: Setting, record: ProbeRecord, facts: RunFacts, rows: list[Row]) -> list[Forecast]:
+    """When the pool would be full, as it could have been told; a forecast never costs the measurement."""
+    columns = {name: np.array([row.get(name) for row in rows], dtype=np.float64) for name in TELEMETRY_FIELDS}
+    try:
+        return noted(record, facts, columns, setting.policy, rates_of(setting.profile.timing))
+    except (ArithmeticError, LookupError, ValueError) as error:
+        return [Forecast("none", f"it could not be made: {error}")]
 
 
 def discard_raw(folder: Path) -> None:
@@ -244,7 +299,7 @@ def _follow(
         sampler.sample()
         if event is None:
             continue
-        watch.show(event, sampler.kv)
+        watch.show(event, sampler.pool())
         if event.kind in ("connected", "filled"):
             marks[event.kind] = time.monotonic()
         elif event.kind == "started":

@@ -52,6 +52,28 @@ class Aftermath(msgspec.Struct, frozen=True):
     answers: int
 
 
+class Forecast(msgspec.Struct, frozen=True):
+    """When the KV pool would be full, as it would have been told during the run. Seconds from t0."""
+
+    outcome: str
+    """date, never (at this load) or none (it cannot be told)."""
+    why: str
+    """In words, where there is something to say."""
+    fill: float | None = None
+    """Share of the pool at which it was made; None: at the end of the run."""
+    made_at: float | None = None
+    used: float | None = None
+    """Share of the pool in use then."""
+    time: float | None = None
+    lower: float | None = None
+    upper: float | None = None
+    """Ends of the 95 % interval."""
+    of_onset: float | None = None
+    """|t* - t_obs| / t_obs; None: no collapse, or no date."""
+    of_rest: float | None = None
+    """|t* - t_obs| / (t_obs - made_at)."""
+
+
 class ProbeRecord(msgspec.Struct):
     """One measured run: N sessions against one server."""
 
@@ -98,6 +120,8 @@ class ProbeRecord(msgspec.Struct):
     """The KV policy asked for; empty: that of the record's setting."""
     aftermath: list[Aftermath] = msgspec.field(default_factory=list)
     """What was tried after a collapse, in order."""
+    forecasts: list[Forecast] = msgspec.field(default_factory=list)
+    """Of an embedded worker's pool."""
 
 
 class Record(msgspec.Struct):

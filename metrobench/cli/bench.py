@@ -28,7 +28,7 @@ from metrobench.load.spec import LoadEvent
 from metrobench.measure.plan import Slo
 from metrobench.measure.warnings import Warn
 from metrobench.policy import KvPolicy, parse_policy
-from metrobench.probe import Setting, Watch, discard_raw
+from metrobench.probe import Kv, Setting, Watch, discard_raw
 from metrobench.probe_record import doubts
 from metrobench.profiles import load_profile
 from metrobench.records import SCHEMA, ProbeRecord, Record, RunFolder, now, read_record
@@ -351,7 +351,7 @@ class Bench:
     def watch(self, title: str, length: float | None = None) -> Watch:
         """Progress of one run of about `length` seconds under `title`, ended by this command's signals and time."""
 
-        def show(event: LoadEvent, kv: float | None) -> None:
+        def show(event: LoadEvent, kv: Kv | None) -> None:
             if event.kind == "alarm":
                 self.live.line(f"{title} · {alarm(event)}")
             else:

@@ -13,6 +13,7 @@ from metrobench.cli import options
 
 if TYPE_CHECKING:
     from metrobench.cli.bench import Bench
+    from metrobench.predict.odds import Odds
     from metrobench.probe import Setting
     from metrobench.search.trials import Planned
     from metrobench.servers import EmbeddedServer
@@ -95,7 +96,7 @@ def collapse(
             setting = bench.with_audio(setting)
             with bench.embedded() as server:
                 _run(bench, setting, server.guarded(not unguarded), left, len(planned), sessions)
-        collapse_table.conclude(bench.record, bench.folder.path)
+        collapse_table.conclude(bench.record, bench.folder.path, _model(bench, setting))
     if as_json:
         say_json(bench.record)
     else:
@@ -125,6 +126,31 @@ def _run(
             return
         bench.add(found, f"probes/{name}")
         bench.live.line(f"trial {step.number} of {total} · {step.policy} · {_words(verdict)}")
+
+
+def _model(bench: Bench, setting: Setting) -> dict[str, Odds]:
+    """For each policy without a bound: the probability that the pool is full early enough to be named, by the model."""
+    from metrobench.corpus.stream import load_table
+    from metrobench.load.spec import GRACE
+    from metrobench.policy import parse_policy
+    from metrobench.predict.odds import last_named, odds
+    from metrobench.predict.review import pool_of
+    from metrobench.predict.talk import rates_of, voices_of
+    from metrobench.worker.features import SILENCE_DBFS
+
+    found: dict[str, Odds] = {}
+    for probe in bench.record.probes:
+        pool, policy = pool_of(probe.server), probe.kv
+        if pool is None or policy in found or parse_policy(policy).bounded or setting.table is None:
+            continue
+        bench.live.status("drawing talk patterns")
+        talk = voices_of(load_table(setting.table), SILENCE_DBFS, setting.talk)
+        verdict, rates = probe.verdict, rates_of(setting.profile.timing)
+        before = last_named(verdict["cut"], verdict["span"], setting.budget, GRACE)
+        # other seeds than those of the trials: the model must not know who talks when
+        seed = bench.request.seed + int(bench.record.setting["trials"]) + 1
+        found[policy] = odds(pool, probe.sessions, rates, talk, setting.budget, seed, before)
+    return found
 
 
 def _words(verdict: Any) -> str:

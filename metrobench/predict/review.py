@@ -18,7 +18,7 @@ from metrobench.predict.gauges import Gauges, thinned
 from metrobench.predict.limits import ENCODER, HOST, KV, POSITIONS, Limit, Outcome
 from metrobench.predict.model import Group, Pool, crossing, crossing_of
 from metrobench.predict.talk import Rates, Voices, tokens_of
-from metrobench.records import ProbeRecord
+from metrobench.records import Forecast, ProbeRecord
 from metrobench.schedule import offset_of, phases
 from metrobench.units import memory, percent, seconds
 
@@ -90,7 +90,7 @@ def review(
     end = facts.t_stop if onset is None else onset[0]
     seen = gauges(telemetry, facts, end)
     policy = policy.on_blocks(pool.block_size)
-    bounded = policy.bounded and _holds(pool, policy, rates, probe.sessions)
+    bounded = policy.bounded and holds(pool, policy, rates, probe.sessions)
     told = forecasts(seen, pool, FILLS)
     if not bounded and all(isinstance(each, str) for each in told):
         raise NotValidError(f"this run does not bear a forecast: {told[-1]}", "let one run longer")
@@ -124,10 +124,52 @@ def review(
     )
 
 
-def _holds(pool: Pool, policy: KvPolicy, rates: Rates, sessions: int) -> bool:
+def holds(pool: Pool, policy: KvPolicy, rates: Rates, sessions: int) -> bool:
     """The pool holds all sessions of a bounded policy at their peak."""
     in_flight = most_in_flight(max(rates.listening, rates.speaking) + 1, pool.block_size)
     return peak_blocks(policy, in_flight, pool.block_size) * sessions <= pool.usable
+
+
+def noted(
+    probe: ProbeRecord, facts: RunFacts, telemetry: dict[str, Floats], policy: KvPolicy, rates: Rates
+) -> list[Forecast]:
+    """The forecasts of a run as its record keeps them: at each fill, and at the end where nothing collapsed; a single
+    one where the policy bounds what the pool must hold."""
+    pool = pool_of(probe.server)
+    if pool is None:
+        return []
+    if policy.bounded and holds(pool, policy.on_blocks(pool.block_size), rates, probe.sessions):
+        return [Forecast("never", HELD)]
+    try:
+        found = review(probe, facts, telemetry, policy, rates, rates.listening, None, 1)
+    except NotValidError as error:
+        return [Forecast("none", error.message)]
+    shown = found.made if found.observed is None else found.made[:-1]
+    return [_noted(made) for made in shown]
+
+
+def pool_of(server: dict[str, Any]) -> Pool | None:
+    """The pool that a server said it has; None: it did not."""
+    return Pool(int(server["num_blocks"]), int(server["block_size"])) if "num_blocks" in server else None
+
+
+def _noted(made: Made) -> Forecast:
+    told = made.fit
+    if told is None:
+        return Forecast("none", made.refused, made.fill)
+    score = made.score
+    return Forecast(
+        outcome="never" if told.time is None else "date",
+        why=told.why,
+        fill=made.fill,
+        made_at=told.made_at,
+        used=told.used,
+        time=told.time,
+        lower=told.lower,
+        upper=told.upper,
+        of_onset=None if score is None else score.of_onset,
+        of_rest=None if score is None else score.of_rest,
+    )
 
 
 def _never(found: Fit) -> Fit:

@@ -21,7 +21,7 @@ from metrobench.predict.model import (
     positions_end,
     sessions_for,
 )
-from metrobench.predict.talk import Load, Rates, Spread, Voices, speaking_share, spread
+from metrobench.predict.talk import Load, Rates, Spread, Voices, rates_of, speaking_share, spread
 from metrobench.profiles import Profile
 from metrobench.schedule import offset_of, phases
 from metrobench.units import memory, percent, seconds
@@ -61,9 +61,7 @@ class Scenario:
     @property
     def rates(self) -> Rates:
         """What the profile's frames add."""
-        timing = self.profile.timing
-        listening, speaking = timing.tokens_out_listening, timing.tokens_out_speaking
-        return Rates(timing.unit, timing.tokens_in + listening - 1, timing.tokens_in + speaking - 1)
+        return rates_of(self.profile.timing)
 
     @property
     def policy(self) -> KvPolicy:

@@ -17,6 +17,7 @@ from metrobench.measure.frames import Bools, Floats, Ints
 from metrobench.measure.growth import Z
 from metrobench.predict.model import Pool, crossing_of
 from metrobench.predict.stairs import full_at
+from metrobench.profiles import Timing
 from metrobench.schedule import offset_of, phases
 from metrobench.units import CHUNK
 
@@ -51,6 +52,12 @@ class Rates:
     def mean(self, share: float) -> float:
         """Tokens of a frame while the model speaks in a `share` of them."""
         return share * self.speaking + (1.0 - share) * self.listening
+
+
+def rates_of(timing: Timing) -> Rates:
+    """What a profile's frames add."""
+    listening, speaking = timing.tokens_out_listening, timing.tokens_out_speaking
+    return Rates(timing.unit, timing.tokens_in + listening - 1, timing.tokens_in + speaking - 1)
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,11 @@ import numpy as np
 
 from metrobench.errors import UsageError
 from metrobench.measure.collapse import Collapse
-from metrobench.measure.incidence import contrast, incidence, trial
+from metrobench.measure.incidence import Incidence, contrast, incidence, trial
 from metrobench.measure.verdict import NOT_WATCHED
+from metrobench.predict.odds import Odds
 from metrobench.records import ProbeRecord, Record, read_telemetry
+from metrobench.report.forecast import probability
 from metrobench.report.layout import wrap
 from metrobench.report.terminal import notes, stand_in_line
 from metrobench.units import percent, seconds
@@ -38,8 +40,8 @@ def heading(record: Record) -> str:
     return "\n".join([*stand_in_line(record), *wrap(" · ".join(parts))])
 
 
-def conclude(record: Record, folder: Path) -> None:
-    """Note in the record what its trials say."""
+def conclude(record: Record, folder: Path, model: dict[str, Odds]) -> None:
+    """Note in the record what its trials say, beside what the model says by policy."""
     policies = record.setting["kv"].split(",")
     found = {policy: incidence([_trial(probe) for probe in _sound(record, policy)]) for policy in policies}
     contrasts = [contrast(a, found[a], b, found[b]) for a, b in combinations(policies, 2)]
@@ -49,6 +51,8 @@ def conclude(record: Record, folder: Path) -> None:
         "void": len(record.probes) - sum(each.trials for each in found.values()),
         "aftermath": _aftermath(record.probes),
         "silence": _silence(record, folder),
+        "model": {policy: _against(told, found[policy]) for policy, told in model.items()},
+        "forecasts": _forecasts(record.probes),
     }
 
 
@@ -88,7 +92,60 @@ def remarks(record: Record) -> list[str]:
             found.append("these trials are too few to show any difference")
     if result.get("void"):
         found.append(f"{result['void']} trials were not watched to their end (the client died) and are left out")
+    found += [_odds_words(policy, each) for policy, each in result.get("model", {}).items()]
+    found += _forecast_words(result.get("forecasts", []))
     return [*found, *_silence_words(result.get("silence")), *_aftermath_words(result.get("aftermath") or {})]
+
+
+def _against(told: Odds, found: Incidence) -> dict[str, Any]:
+    """The model's probability beside the observed interval."""
+    share = found.share
+    inside = None if share is None else share.lower <= told.probability <= share.upper
+    return {**msgspec.to_builtins(told), "inside": inside, "observed": msgspec.to_builtins(share)}
+
+
+def _odds_words(policy: str, told: dict[str, Any]) -> str:
+    text = (
+        f"{policy}: by the model ({told['why']}) the pool is full by {seconds(told['before'])}, the latest onset that"
+        f" these trials could name, with probability {probability(told['probability'])}"
+    )
+    if told["inside"] is None:
+        return text
+    lower, upper = (told["observed"][end] for end in ("lower", "upper"))
+    where = "inside" if told["inside"] else "OUTSIDE"
+    return f"{text}: {where} the observed interval, {lower * 100:.1f} to {percent(upper)}"
+
+
+def _forecasts(probes: Iterable[ProbeRecord]) -> list[dict[str, Any]]:
+    """By fill: how far the forecasts of all trials were from their onsets."""
+    errors: dict[float, list[tuple[float, float | None]]] = {}
+    for probe in probes:
+        for each in probe.forecasts:
+            if each.fill is not None and each.of_onset is not None:
+                errors.setdefault(each.fill, []).append((each.of_onset, each.of_rest))
+    found = []
+    for fill, pairs in sorted(errors.items()):
+        onset, rest = [one for one, _ in pairs], [other for _, other in pairs if other is not None]
+        middle = float(np.median(rest)) if rest else None
+        row: dict[str, Any] = {
+            "fill": fill,
+            "runs": len(pairs),
+            "of_onset": float(np.median(onset)),
+            "worst": max(onset),
+        }
+        found.append(row | {"of_rest": middle})
+    return found
+
+
+def _forecast_words(found: list[dict[str, Any]]) -> list[str]:
+    words = []
+    for each in found:
+        rest = "" if each["of_rest"] is None else f", {percent(each['of_rest'])} of the time then left"
+        words.append(
+            f"forecast at {percent(each['fill'], 0)} full: {percent(each['of_onset'])} of the onset off{rest}"
+            f" (medians of {each['runs']} runs; worst {percent(each['worst'])})"
+        )
+    return words
 
 
 def _sound(record: Record, policy: str) -> list[ProbeRecord]:

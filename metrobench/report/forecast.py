@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from metrobench.predict.fit import Fit
 from metrobench.predict.limits import Limit, Outcome, Prediction, earliest
 from metrobench.predict.review import Made, Review, verdict
+from metrobench.records import Forecast
 from metrobench.report.layout import hang, wrap
 from metrobench.units import percent, seconds
 
@@ -78,6 +81,25 @@ def review(found: Review, title: str) -> str:
             lines += hang("  ", f"{_point(made)}: {made.fit.why}")
     lines += ["", *_observed(found), *hang("arithmetic ", found.arithmetic_why), "", *limits(found.limits)]
     return "\n".join(lines)
+
+
+def noted(found: Sequence[Forecast]) -> list[str]:
+    """The forecasts that a run's record keeps, one sentence each."""
+    return [_noted(each) for each in found]
+
+
+def _noted(found: Forecast) -> str:
+    point = "at the end" if found.fill is None else f"at {percent(found.fill, 0)} full"
+    if found.outcome == "never":
+        return f"never full at this load: {found.why}"
+    if found.outcome == "none":
+        return f"{point}: {found.why}"
+    text = f"{point} ({when(found.made_at)}): full at {when(found.time)}{_ends(found.lower, found.upper)}"
+    if found.of_onset is not None:
+        text += f", {percent(found.of_onset)} of the onset off"
+    if found.of_rest is not None:
+        text += f", {percent(found.of_rest)} of the time then left"
+    return text
 
 
 def countdown(fit: Fit, now: float, sessions: float | None) -> str:

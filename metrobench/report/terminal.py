@@ -9,7 +9,7 @@ from metrobench.corpus.packs import SHIPPED
 from metrobench.policy import KvPolicy
 from metrobench.profiles import Profile
 from metrobench.records import ProbeRecord, Record
-from metrobench.report import sentence
+from metrobench.report import forecast, sentence
 from metrobench.report.capacity_table import HEADINGS, cells, rows
 from metrobench.report.layout import hang as _hang
 from metrobench.report.layout import wrap as _wrap
@@ -149,6 +149,7 @@ def run(record: Record, probe: ProbeRecord) -> str:
         ("latency", _latency(latency)),
         ("growth", _growth(slope, latency)),
         ("drift", _drift(verdict["drift"])),
+        ("p50 by age", by_age(verdict["drift"])),
         ("collapse", _collapse(verdict)),
         ("sessions lost", f"{misses['refused']} refused, {misses['died']} closed early"),
         ("hollow", f"{misses['hollow']} answers empty where content was due"),
@@ -156,6 +157,7 @@ def run(record: Record, probe: ProbeRecord) -> str:
         ("client", f"send lag p99 {_maybe(client['lag_p99'], seconds)}, {misses['ambiguous']} frames ambiguous"),
         ("cpu", ", ".join(f"{name} {percent(share, 0)}" for name, share in probe.cpu_shares.items()) or "not visible"),
         ("kv", _maybe(probe.kv_peak, lambda value: percent(value, 0))),
+        *(("forecast", words) for words in forecast.noted(probe.forecasts)),
     ]
     if not misses.get("rolled"):
         pairs = [pair for pair in pairs if pair[0] != "rollovers"]
@@ -228,6 +230,15 @@ def _drift(drift: dict[str, Any]) -> str:
     if slope is None:
         return "too short to tell"
     return f"{slope['value'] * 60e3:+.1f} ms/min ({slope['lower'] * 60e3:+.1f} to {slope['upper'] * 60e3:+.1f})"
+
+
+def by_age(drift: dict[str, Any]) -> str:
+    """The medians at ages 0-30 s and 270-300 s, or why there is none."""
+    found = []
+    for name, ages in (("early_p50", "0-30 s"), ("late_p50", "270-300 s")):
+        value = drift[name]
+        found.append(f"{ages}: {seconds(value) if value is not None else drift['absent'].get(name, 'not seen')}")
+    return "; ".join(found)
 
 
 def wrapped(texts: Iterable[str]) -> list[str]:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from metrobench.errors import UsageError
-from metrobench.measure.collapse import Collapse
+from metrobench.measure.collapse import Collapse, Kind
 from metrobench.measure.facts import RunFacts
 from metrobench.measure.frames import FrameTable, build_table
 from metrobench.measure.plan import Plan
@@ -21,7 +21,7 @@ from metrobench.measure.series import (
     misses_by_second,
 )
 from metrobench.measure.sessions import SessionRow, worst_sessions
-from metrobench.records import ProbeRecord
+from metrobench.records import ProbeRecord, Record
 from metrobench.report.comparison import worst_passed
 from metrobench.report.rejudge import difference, judge_again, plan_of
 from metrobench.report.stored import Stored
@@ -117,6 +117,23 @@ def _closeup(
     )
 
 
+def _of_batch(record: Record) -> list[tuple[ProbeRecord, str]]:
+    """Of each policy the first trial that collapsed, else its first; of a single policy also the first that did not."""
+    kinds = {kind.value for kind in (Kind.STALL, Kind.STARVATION, Kind.ENGINE_DEATH)}
+    first: dict[tuple[str, bool], ProbeRecord] = {}
+    for probe in record.probes:
+        first.setdefault((probe.kv, probe.verdict["collapse"]["kind"] in kinds), probe)
+    policies = list(dict.fromkeys(policy for policy, _ in first))[:MOST_RUNS]
+    if len(policies) == 1:
+        return [(probe, _fate(*key)) for key, probe in first.items()]
+    keys = [(policy, (policy, True) in first) for policy in policies]
+    return [(first[key], _fate(*key)) for key in keys]
+
+
+def _fate(policy: str, collapsed: bool) -> str:
+    return f"{policy}, the first that {'collapsed' if collapsed else 'went on'}"
+
+
 def edges(mscs: dict[str, Any]) -> tuple[int, int | None]:
     """The interval that a search found, or where nothing was confirmed, that of single runs."""
     return mscs["lo"] or mscs["passed_once"], mscs["hi"] or mscs["failed_once"]
@@ -125,6 +142,8 @@ def edges(mscs: dict[str, Any]) -> tuple[int, int | None]:
 def _decisive(stored: Stored) -> list[tuple[ProbeRecord, str]]:
     """The runs to look at: of a search the worst passed one at its lower end and a failed one at its upper end."""
     record = stored.record
+    if record.kind == "collapse":
+        return _of_batch(record)
     if record.kind != "capacity" or record.result is None:
         return [(probe, "") for probe in record.probes[-MOST_RUNS:]]
     lo, hi = edges(record.result["mscs"])

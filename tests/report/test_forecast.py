@@ -4,7 +4,8 @@ import pytest
 
 from metrobench.predict.fit import Fit
 from metrobench.predict.limits import Limit, Outcome
-from metrobench.report.forecast import answer, countdown, limits, probability, when
+from metrobench.records import Forecast
+from metrobench.report.forecast import answer, countdown, limits, noted, probability, when
 
 
 def fit(time: float | None, why: str = "") -> Fit:
@@ -51,3 +52,16 @@ def test_every_limit_has_a_line_of_80_columns_at_most() -> None:
     )
     assert len(lines) > 2
     assert max(map(len, lines)) <= 80
+
+
+def test_forecasts_of_a_record_say_what_they_were_worth_or_why_there_is_none() -> None:
+    found = [
+        Forecast("none", "too few samples to tell", 0.25),
+        Forecast("date", "", 0.5, 6.3, 0.52, 13.6, 12.9, 14.1, 0.011, 0.0205),
+        Forecast("never", "the pool holds all sessions at their peak"),
+    ]
+    assert noted(found) == [
+        "at 25 % full: too few samples to tell",
+        "at 50 % full (6.3 s): full at 13.6 s (12.9 s to 14.1 s), 1.1 % of the onset off, 2.1 % of the time then left",
+        "never full at this load: the pool holds all sessions at their peak",
+    ]

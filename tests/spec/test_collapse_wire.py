@@ -8,7 +8,7 @@ import pytest
 
 from metrobench.load.process import LoadProcess
 from metrobench.load.spec import LoadEvent
-from metrobench.records import read_record
+from metrobench.records import Record, read_record
 from tests.cli.command import metrobench
 from tests.servers.streaming import stream, stream_once
 from tests.servers.truth import ALL, Script
@@ -73,3 +73,36 @@ def test_a_pool_that_fills_within_the_run_is_a_stall_that_only_shedding_ends(tmp
     assert record.result["aftermath"]["shed"] == {"tried": 1, "served": 1}
     again = metrobench("collapse", *arguments, "--duration", "15s", "--resume", str(tmp_path), cwd=tmp_path)
     assert again.code == 2
+
+
+@pytest.mark.engine
+@pytest.mark.timeout(400)
+def test_a_session_that_loses_its_blocks_while_it_decodes_starves_beside_others_that_are_served(tmp_path: Path) -> None:
+    """By this seed's audio the last block is asked for in the middle of an answer: that session is preempted, and
+    never fits again beside the two that go on growing into its place."""
+    record = collapsed(tmp_path, "--sessions", "3", "--pool-tokens", "608")
+    assert record.result is not None
+    found = record.result["policies"]["unbounded"]
+    assert (found["collapsed"], found["kinds"]) == (1, {"starvation": 1})
+    assert record.result["silence"]["share"] == pytest.approx(1 / 3)
+    assert record.result["silence"]["engine"]["preemptions"] == 0
+    assert record.probes[0].forecasts[1].of_onset is not None
+    assert record.result["model"]["unbounded"]["inside"] is True
+
+
+@pytest.mark.engine
+@pytest.mark.timeout(400)
+def test_a_context_that_passes_the_last_position_ends_the_engine_for_all(tmp_path: Path) -> None:
+    record = collapsed(tmp_path, "--sessions", "3", "--unguarded", after=("--", "--max-model-len", "96"))
+    assert record.result is not None
+    found = record.result["policies"]["unbounded"]
+    assert (found["collapsed"], found["kinds"]) == (1, {"engine-death": 1})
+    assert record.result["silence"]["engine"]["kv_usage"] < 0.5
+
+
+def collapsed(folder: Path, *more: str, after: tuple[str, ...] = ()) -> Record:
+    """The record of one trial of the stand-in of `smoke`, unbounded."""
+    arguments = ["--model", "smoke", "--kv", "unbounded", "--trials", "1", "--duration", "15s", "--no-aftermath"]
+    done = metrobench("collapse", *arguments, *more, "--quiet", "--out", str(folder), *after, cwd=folder)
+    assert done.code == 0, done
+    return read_record(next(folder.glob("2*")))

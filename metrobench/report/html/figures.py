@@ -60,8 +60,8 @@ class Figures:
         yield elements.figure(title, drawing, caption, _rows(title, f"f{self.drawn}", headings, rows))
 
 
-def of_trials(figures: Figures, record: Record) -> str:
-    """Share of the runs that still serve, against time."""
+def of_trials(figures: Figures, record: Record, closeups: Sequence[Closeup]) -> str:
+    """Share of the runs that still serve, against time; and latency by age, one run a policy."""
     found = (record.result or {}).get("policies", {})
     end = max((probe.verdict["cut"] + probe.verdict["span"] for probe in record.probes), default=0.0)
     curves = [
@@ -76,14 +76,33 @@ def of_trials(figures: Figures, record: Record) -> str:
         for policy, steps in curves
         for t, share, low, high in steps
     ]
+    ages = [(run.probe.kv, run.age) for run in closeups if len(run.age.age)]
+    several = len({policy for policy, _ in ages}) > 1
     return figures.grid(
-        figures.draw(
-            "Runs that still serve",
-            "Kaplan-Meier, with 95 % intervals; runs that did not collapse count until their end.",
-            ("policy", "onset", "still serving", "95 % interval"),
-            rows,
-            lambda: plots.survival(curves, end),
+        (
+            *figures.draw(
+                "Runs that still serve",
+                "Kaplan-Meier, with 95 % intervals; runs that did not collapse count until their end.",
+                ("policy", "onset", "still serving", "95 % interval"),
+                rows,
+                lambda: plots.survival(curves, end),
+            ),
+            *(_ages(figures, ages, record.setting["budget"]) if several else ()),
         )
+    )
+
+
+def _ages(figures: Figures, ages: Sequence[tuple[str, AgeSeries]], budget: float) -> Iterable[str]:
+    return figures.draw(
+        "Latency over the age of the sessions, by policy",
+        "Median of the one run of each policy that is shown below; no answer counts with the longest wait seen.",
+        ("policy", "age in s", "p50 in ms"),
+        [
+            (policy, f"{series.age[i]:.1f}", f"{series.p50[i] * 1e3:.1f}")
+            for policy, series in ages
+            for i in extremes(series.age, series.p50, COLUMNS)
+        ],
+        lambda: plots.policies_by_age(ages, budget),
     )
 
 
@@ -136,9 +155,13 @@ def of_records(figures: Figures, named: Sequence[tuple[str, Record]]) -> str:
     )
 
 
-def of_run(figures: Figures, run: Closeup) -> str:
-    """One run over time."""
-    return figures.grid((*_age(figures, run), *_misses(figures, run), *_load(figures, run), *_lag(figures, run)))
+def of_run(figures: Figures, run: Closeup, *, whole: bool) -> str:
+    """One run over time; not `whole`: without what tells of the client and of each process."""
+    if not whole:
+        return figures.grid((*_age(figures, run), *_misses(figures, run), *_pool(figures, run)))
+    return figures.grid(
+        (*_age(figures, run), *_misses(figures, run), *_load(figures, run), *_pool(figures, run), *_lag(figures, run))
+    )
 
 
 def _age(figures: Figures, run: Closeup) -> Iterable[str]:
@@ -187,16 +210,24 @@ def _load(figures: Figures, run: Closeup) -> Iterable[str]:
             _load_rows(series),
             lambda: plots.cpu_over_time(series),
         )
+
+
+def _pool(figures: Figures, run: Closeup) -> Iterable[str]:
+    series = run.load
+    if series is None or not len(series.t):
+        return
     if plots.finite(series.kv):
+        dated = [each for each in run.probe.forecasts if each.time is not None and each.fill is not None]
+        lines = " Lines: what was forecast at these fills, with its 95 % band." if dated else ""
         yield from figures.draw(
             "KV pool and queue over time",
-            "Share of the KV pool in use, and requests that wait in the engine, as the engine says.",
+            f"Share of the KV pool in use, and requests that wait in the engine, as the engine says.{lines}",
             ("s", "KV share", "waiting"),
             [
                 (f"{series.t[i]:.1f}", _number(series.kv[i], 4), _number(series.waiting[i], 0))
                 for i in extremes(series.t, series.kv, COLUMNS)
             ],
-            lambda: plots.kv_over_time(series),
+            lambda: plots.kv_over_time(series, dated, run.collapse.onset),
         )
 
 

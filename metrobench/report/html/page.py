@@ -21,10 +21,10 @@ def page(view: View) -> str:
     searched = record.kind == "capacity" or len({probe.sessions for probe in record.probes}) > 1
     trials = record.kind == "collapse"
     against = of_search(drawn, record) if searched else ""
-    closeups = [sections.closeup(drawn, run, alone=len(record.probes) == 1) for run in view.closeups]
+    closeups = [sections.closeup(drawn, run, alone=len(record.probes) == 1, whole=not trials) for run in view.closeups]
     main = "".join(
         (
-            sections.collapses(drawn, record) if trials else "",
+            sections.collapses(drawn, view) if trials else "",
             sections.trusted(view),
             elements.section(
                 "Runs",

@@ -10,6 +10,7 @@ import numpy as np
 from metrobench.measure.frames import Floats
 from metrobench.measure.plan import Plan
 from metrobench.measure.series import AgeSeries, LagBars, LoadSeries, MissSeries, thin
+from metrobench.records import Forecast
 from metrobench.report.html.canvas import Canvas, clock_axis, sessions_axis, share_axis, shown, time_axis
 from metrobench.report.html.svg import COLOURS
 from metrobench.report.points import Point
@@ -79,6 +80,22 @@ def latency_by_age(series: AgeSeries, plan: Plan) -> Canvas:
     return canvas
 
 
+def policies_by_age(ages: Sequence[tuple[str, AgeSeries]], budget: float) -> Canvas:
+    """p50 over the age of the sessions, one line a policy."""
+    canvas = Canvas()
+    axes = canvas.axes[0]
+    axes.axhline(budget, color=COLOURS["limit"], linestyle="--", label=f"budget {seconds(budget)}")
+    for place, (name, series) in enumerate(ages):
+        style = ("-", "--", "-.", ":")[place % 4]
+        axes.plot(*thin(series.age, series.p50), style, color=COLOURS[SERIES[place % 4]], label=name)
+    if min(float(series.p50.min()) for _, series in ages) > 0.0:
+        axes.set_yscale("log")
+    time_axis(axes)
+    clock_axis(axes, "age of the session")
+    axes.set_ylabel("p50")
+    return canvas
+
+
 def misses_by_second(series: MissSeries, plan: Plan, onset: tuple[float, float] | None) -> Canvas:
     """Share of missed frames of all sessions, second by second."""
     canvas = Canvas()
@@ -137,12 +154,19 @@ def cpu_over_time(series: LoadSeries) -> Canvas:
     return canvas
 
 
-def kv_over_time(series: LoadSeries) -> Canvas:
+def kv_over_time(
+    series: LoadSeries, dated: Sequence[Forecast] = (), onset: tuple[float, float] | None = None
+) -> Canvas:
     """The KV pool in use, and requests that wait, below each other."""
     canvas = Canvas(panels=2)
     upper, lower = canvas.axes
-    upper.plot(*thin(series.t, series.kv), color=COLOURS["three"])
-    upper.set_ylim(0.0, max(0.1, min(1.05, 1.3 * float(np.nanmax(series.kv)))))
+    upper.plot(*thin(series.t, series.kv), color=COLOURS["three"], label="in use" if dated else None)
+    for place, each in enumerate(dated):
+        _forecast(upper, each, COLOURS[SERIES[place % 2]], ("--", "-.")[place % 2])
+    if onset is not None:
+        upper.axvspan(*onset, color=COLOURS["ink"], alpha=0.35, linewidth=0.8, label="onset of the collapse")
+    highest = 1.0 if dated else float(np.nanmax(series.kv))
+    upper.set_ylim(0.0, max(0.1, min(1.05, 1.3 * highest)))
     upper.yaxis.set_major_formatter(shown(lambda value: percent(value, 0)))
     upper.set_ylabel("KV in use")
     lower.plot(*thin(series.t, series.waiting), color=COLOURS["four"])
@@ -150,6 +174,16 @@ def kv_over_time(series: LoadSeries) -> Canvas:
     lower.set_ylabel("waiting")
     clock_axis(lower, "time since the start")
     return canvas
+
+
+def _forecast(axes: Any, made: Forecast, colour: str, style: str) -> None:
+    """From what was in use to a full pool, with the band between the ends of its interval."""
+    if made.made_at is None or made.used is None or made.time is None:
+        return
+    lower, upper = made.lower or made.time, made.upper or made.time
+    axes.fill([made.made_at, lower, upper], [made.used, 1.0, 1.0], color=colour, alpha=0.15, linewidth=0)
+    label = f"forecast at {percent(made.fill, 0)}" if made.fill is not None else "forecast"
+    axes.plot([made.made_at, made.time], [made.used, 1.0], style, color=colour, linewidth=1.2, label=label)
 
 
 def records_by_sessions(groups: Sequence[tuple[str, Sequence[Point]]], q: float) -> Canvas:

@@ -7,7 +7,7 @@ from typing import Any
 
 from metrobench.measure.sessions import SessionRow
 from metrobench.records import ProbeRecord, Record
-from metrobench.report import capacity_table, collapse_table, sentence, trust
+from metrobench.report import capacity_table, collapse_table, forecast, sentence, terminal, trust
 from metrobench.report.html import elements, figures
 from metrobench.report.view import Closeup, View
 from metrobench.units import percent, rate, seconds
@@ -52,13 +52,14 @@ def verdict(view: View) -> str:
     return "".join(parts)
 
 
-def collapses(drawn: figures.Figures, record: Record) -> str:
+def collapses(drawn: figures.Figures, view: View) -> str:
     """How often and when the runs of a batch collapsed, and what else they say."""
+    record = view.stored.record
     return elements.section(
         "Collapses",
         elements.table("One line a policy", collapse_table.HEADINGS, collapse_table.rows(record)),
         elements.items(collapse_table.remarks(record)),
-        figures.of_trials(drawn, record),
+        figures.of_trials(drawn, record, view.closeups),
     )
 
 
@@ -110,7 +111,7 @@ def each_run(record: Record) -> str:
     )
 
 
-def closeup(drawn: figures.Figures, run: Closeup, alone: bool) -> str:
+def closeup(drawn: figures.Figures, run: Closeup, alone: bool, whole: bool) -> str:
     """One run over time, and its worst sessions."""
     probe = run.probe
     why = f", {run.why}" if run.why else ""
@@ -118,7 +119,9 @@ def closeup(drawn: figures.Figures, run: Closeup, alone: bool) -> str:
     return elements.section(
         heading,
         elements.paragraph("; ".join(probe.reasons)),
-        figures.of_run(drawn, run),
+        elements.items(f"Forecast {words}" for words in forecast.noted(probe.forecasts)),
+        elements.paragraph(f"Median latency by age of the sessions: {terminal.by_age(probe.verdict['drift'])}"),
+        figures.of_run(drawn, run, whole=whole),
         elements.subheading("Worst sessions") if run.worst else "",
         _sessions(run.worst),
     )

@@ -1,0 +1,38 @@
+"""How probable is it that a pool is full before a moment, by who talks when? (measurement.md, First-order collapse
+model) Pure, seeded."""
+
+from __future__ import annotations
+
+import numpy as np
+from msgspec import Struct
+
+from metrobench.measure.collapse import silence
+from metrobench.predict.model import Pool
+from metrobench.predict.talk import Load, Rates, Voices, spread
+
+
+class Odds(Struct, frozen=True):
+    """P(t* < before)."""
+
+    probability: float
+    before: float
+    """Seconds from t0."""
+    median: float
+    """Of t*, seconds from t0."""
+    why: str
+    """Where it comes from."""
+
+
+def last_named(cut: float, span: float, budget: float, grace: float) -> float:
+    """The latest onset, seconds from t0, that a run names: its last session begins one budget later, streaming goes on
+    for a budget and `grace` after the span, and serving must have stopped for max(5 s, 3 B) after a deadline."""
+    return cut + span + budget + grace - silence(budget)
+
+
+def odds(
+    pool: Pool, sessions: int, rates: Rates, talk: Voices | float, budget: float, seed: int, before: float
+) -> Odds:
+    """The probability for fresh sessions that start together and that no window bounds."""
+    nothing = np.zeros(sessions, dtype=np.int64)
+    times = spread(pool, Load(np.zeros(sessions), nothing, rates, talk, budget), seed)
+    return Odds(times.before(before), before, times.time, times.why)
