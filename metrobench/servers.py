@@ -232,6 +232,12 @@ class ForeignServer:
         time.sleep(self._quiet)
 
 
+def check_admission(asked: str | None, endpoint: str | None) -> None:
+    """Raises UsageError where a rule of admission is given for a server that has its own."""
+    if asked is not None and endpoint is not None:
+        raise UsageError("--admission is for the embedded worker", "an --endpoint decides for itself who may join")
+
+
 def resolve_weights(weights: str, has_gpu: bool) -> str:
     """`auto` becomes the stand-in without a GPU; with one, the choice must be made: nothing is quietly substituted."""
     if weights in (STANDIN, DUMMY) or (weights.startswith(HUB) and len(weights) > len(HUB)):

@@ -15,6 +15,10 @@ from metrobench.admission.base import Code, Decision, Observation, Signals
 from metrobench.units import percent, seconds
 
 
+SOON = 2.0
+"""Retry hint in seconds while the controller has not found the limit yet."""
+
+
 @dataclass(frozen=True, slots=True)
 class Gains:
     """The constants of the controller. Shares of B are of the frame budget."""
@@ -134,7 +138,8 @@ class Aimd:
         if sessions >= int(self._level):
             limit = seconds(self._gains.target * self._budget)
             why = f"{sessions} sessions are open and {self.cap} are allowed (p50 at most {limit})"
-            return Decision(False, signals, Code.OVERLOADED, why)
+            # before the first cut the cap is still on its way up
+            return Decision(False, signals, Code.OVERLOADED, why, SOON if self._searching else 0.0)
         if self._ahead() >= self._gains.pool:
             why = f"the KV pool will be {percent(min(1.0, self._ahead()), 0)} full in {seconds(self._gains.horizon)}"
             return Decision(False, signals, Code.KV_PRESSURE, why)

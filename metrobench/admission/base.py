@@ -89,7 +89,7 @@ class Controller(Protocol):
         ...
 
     def ask(self, t: float, sessions: int) -> Decision:
-        """May one more join at `t`, beside `sessions` that are open? The retry hint is the caller's to fill in."""
+        """May one more join at `t`, beside `sessions` that are open? A retry hint of 0 is the caller's to fill in."""
         ...
 
 

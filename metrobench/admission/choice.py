@@ -51,4 +51,4 @@ def make_door(choice: Choice, budget: float, kv_sessions: int | None, ceiling: i
         controllers[STATIC] = Static(choice.cap)
     aimd = Aimd(budget, ceiling)
     controllers |= {AIMD: aimd, AIMD_KV: Both(kv, aimd)}
-    return Door(controllers[choice.kind], paced=choice.kind in (AIMD, AIMD_KV))
+    return Door(controllers[choice.kind], ceiling, paced=choice.kind in (AIMD, AIMD_KV))

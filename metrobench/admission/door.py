@@ -28,9 +28,10 @@ MEMORY = 60.0
 class Door:
     """Asks the pace first, then the controller. Never queues: whoever may not join now is told so."""
 
-    def __init__(self, controller: Controller, paced: bool) -> None:
-        """`paced`: limit how many join within a second."""
+    def __init__(self, controller: Controller, ceiling: int, paced: bool) -> None:
+        """`ceiling`: never more sessions than these. `paced`: limit how many join within a second."""
         self.controller = controller
+        self._ceiling = ceiling
         self.offered = self.admitted = self.refused = 0
         self._paced = paced
         self._joined: deque[float] = deque()
@@ -45,7 +46,7 @@ class Door:
         """May one more join? What is answered is counted."""
         self._began = t if self._began is None else self._began
         self.offered += 1
-        decision = self.controller.ask(t, sessions)
+        decision = self._limit(sessions) or self.controller.ask(t, sessions)
         if decision.admitted and self._paced:
             decision = self._pace(t, sessions, decision)
         if decision.admitted:
@@ -58,6 +59,11 @@ class Door:
     def left(self, t: float) -> None:
         """An admitted session is over."""
         self._left.append(t)
+
+    def _limit(self, sessions: int) -> Decision | None:
+        if sessions < self._ceiling:
+            return None
+        return Decision(False, Signals(sessions, self._ceiling), Code.SESSIONS, f"all {self._ceiling} sessions are taken")
 
     def _pace(self, t: float, sessions: int, decision: Decision) -> Decision:
         while self._joined and self._joined[0] <= t - 1.0:

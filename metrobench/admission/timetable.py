@@ -77,7 +77,7 @@ def _inverse(wanted: Floats, profile: Profile, period: float) -> Floats:
     rounds = np.floor(wanted / areas[-1]) if period > 0.0 else np.zeros(len(wanted))
     rest = wanted - rounds * areas[-1] if period > 0.0 else wanted
     place = np.minimum(np.searchsorted(areas, rest, side="right") - 1, len(times) - 1)
-    return rounds * period + times[place] + _into(rest - areas[place], place, times, factors)
+    return np.asarray(rounds * period + times[place] + _into(rest - areas[place], place, times, factors))
 
 
 def _into(area: Floats, place: npt.NDArray[np.int64], times: Floats, factors: Floats) -> Floats:
@@ -85,7 +85,7 @@ def _into(area: Floats, place: npt.NDArray[np.int64], times: Floats, factors: Fl
     slopes = np.append(np.diff(factors) / np.diff(times), 0.0)
     a, b = factors[place], slopes[place]
     root = a + np.sqrt(np.maximum(0.0, a * a + 2.0 * b * area))
-    return np.divide(2.0 * area, root, out=np.zeros_like(area), where=root > 0.0)
+    return np.asarray(np.divide(2.0 * area, root, out=np.zeros_like(area), where=root > 0.0))
 
 
 def holding_times(distribution: str, mean: float, sessions: int, seed: int) -> Floats:

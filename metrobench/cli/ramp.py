@@ -14,7 +14,7 @@ from metrobench.cli import options
 if TYPE_CHECKING:
     from metrobench.admission.workload import Workload
 
-JOIN, JOIN_FULL = 2.0, 10.0
+JOIN, JOIN_FULL = 1.0, 10.0
 """Seconds a session has from its arrival to its acceptance; where it is filled first."""
 
 
@@ -42,6 +42,7 @@ JOIN, JOIN_FULL = 2.0, 10.0
 @click.pass_context
 def ramp(
     ctx: click.Context,
+    /,
     offer: int,
     rate: str | None,
     hold: str | None,
@@ -57,18 +58,16 @@ def ramp(
     from metrobench.admission.workload import load_workload, timetable
     from metrobench.cli.bench import Bench, Request
     from metrobench.cli.output import say, say_json
-    from metrobench.errors import UsageError
     from metrobench.load.files import allow_files
     from metrobench.open_probe import open_probe
     from metrobench.report import ramp_table, terminal
-    from metrobench.servers import EmbeddedServer
+    from metrobench.servers import EmbeddedServer, check_admission
     from metrobench.units import parse_duration, parse_frequency
 
     calls = load_workload(workload)
     given = {name for name in ("talk", "noise", "language") if _typed(ctx, name)}
     request = Request(miss_rate=None, slo=None, **asked | _audio(calls, given))
-    if admission is not None and request.endpoint is not None:
-        raise UsageError("--admission is for the embedded worker", "an --endpoint decides for itself who may join")
+    check_admission(admission, request.endpoint)
     choice = parse_admission(admission or AIMD_KV)
     bench = Bench("ramp", request, out, quiet or as_json)
     join = JOIN_FULL if calls.full else JOIN

@@ -14,8 +14,8 @@ class Agenda:
 
     def __init__(self, timetable: Timetable, unit: float) -> None:
         """`unit`: seconds of audio in a frame. A session hangs up when its last frame's deadline is over."""
-        ends = timetable.ends(unit).tolist()
-        steps = []
+        ends: list[float] = timetable.ends(unit).tolist()
+        steps: list[tuple[float, int, int]] = []
         for number, (come, begin, end, budget) in enumerate(
             zip(timetable.arrivals, timetable.starts, ends, timetable.budgets, strict=True)
         ):

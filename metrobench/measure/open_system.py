@@ -5,6 +5,8 @@ Sessions come and go, so that there is no fixed N and no verdict of measurement.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from msgspec import Struct
 
@@ -159,9 +161,7 @@ def open_table(facts: RunFacts, sessions: list[SessionFacts]) -> FrameTable:
 
 def _admitted(table: FrameTable) -> FrameTable:
     """The same with the refused sessions' frames never due."""
-    ready = np.where(table.refused[:, None], np.inf, table.ready)
-    names = FrameTable.__dataclass_fields__
-    return FrameTable(**{name: ready if name == "ready" else getattr(table, name) for name in names})
+    return replace(table, ready=np.where(table.refused[:, None], np.inf, table.ready))
 
 
 def jain(shares: Floats) -> float | None:

@@ -42,7 +42,8 @@ def result(found: OpenRun) -> dict[str, Any]:
 def heading(record: Record) -> str:
     """What is offered, in two or three lines."""
     setting = record.setting
-    arrivals = "all at once" if setting["arrivals"] == "at-once" else f"{_per_second(setting['rate'])} ({setting['arrivals']})"
+    process = setting["arrivals"]
+    arrivals = "all at once" if process == "at-once" else f"{_per_second(setting['rate'])} ({process})"
     parts = (
         record.profile["name"],
         f"budget {seconds(setting['budget'])}",
@@ -117,7 +118,7 @@ def timeline(record: Record, most: int) -> list[tuple[str, ...]]:
     series = result["ramp"]["series"]
     count = len(series["t"])
     step = next((step for step in _STEPS if count <= most * step), -(-count // most))
-    lines = []
+    lines: list[tuple[str, ...]] = []
     for first in range(0, count, step):
         span = slice(first, min(count, first + step))
         t = series["t"][span][-1]
@@ -142,7 +143,7 @@ _STEPS = (1, 2, 5, 10, 20, 30, 60, 120, 300, 600, 1800, 3600)
 
 def refusals(record: Record) -> list[tuple[str, ...]]:
     """One line a refusal: the signals at that moment."""
-    lines = []
+    lines: list[tuple[str, ...]] = []
     for each in (record.result or {})["ramp"]["refusals"]:
         known = each["signals"]
         lines.append(
@@ -191,7 +192,8 @@ def _columns(headings: tuple[str, ...], rows: list[tuple[str, ...]]) -> list[str
 def _star(found: dict[str, Any]) -> str:
     if found["n_star"] is None:
         return f"not reached: too few were refused to tell; at most {found['peak']} were open at once"
-    reached = "never settled" if found["converged_after"] is None else f"settled after {seconds(found['converged_after'])}"
+    after = found["converged_after"]
+    reached = "never settled" if after is None else f"settled after {seconds(after)}"
     return f"{found['n_star']:.0f} sessions, {reached}, within {percent(found['oscillation'], 0)} · peak {found['peak']}"
 
 

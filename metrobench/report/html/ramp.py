@@ -47,7 +47,8 @@ def findings(drawn: Figures, record: Record) -> str:
 def _refusals(record: Record, found: dict[str, Any]) -> str:
     lines = ramp_table.refusals(record)
     more = len(lines) - MOST_REFUSALS
-    meanings = [f"{code}: {count} sessions, {ramp_table.CODES.get(code, code)}" for code, count in found["refused_by"].items()]
+    by = found["refused_by"].items()
+    meanings = [f"{code}: {count} sessions, {ramp_table.CODES.get(code, code)}" for code, count in by]
     return elements.section(
         "Why each session was refused",
         elements.items(meanings),
@@ -65,8 +66,11 @@ def _plots(drawn: Figures, record: Record, result: dict[str, Any]) -> str:
     series = result["ramp"]["series"]
     if not series["t"]:
         return ""
-    rows = [(seconds(t), str(n), str(refused)) for t, n, refused in zip(series["t"], series["sessions"], series["refused"], strict=True)]
-    waits = [
+    rows: list[tuple[str, ...]] = [
+        (seconds(t), str(n), str(refused))
+        for t, n, refused in zip(series["t"], series["sessions"], series["refused"], strict=True)
+    ]
+    waits: list[tuple[str, ...]] = [
         (seconds(t), _or_dash(p50, seconds), _or_dash(p99, seconds), _or_dash(missed, percent))
         for t, p50, p99, missed in zip(series["t"], series["p50"], series["p99"], series["missed"], strict=True)
     ]
