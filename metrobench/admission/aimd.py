@@ -7,6 +7,7 @@ here: a rule for p95, a band between raising and cutting, a filter against singl
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -31,12 +32,14 @@ class Gains:
     """The cap rises only while both are below this share of their limits; between, it stays."""
     decrease: float = 0.9
     """Factor of a cut (the paper)."""
-    increase: float = 2.0
-    """Sessions added in a period, once the first cut was made."""
+    increase: float = 0.02
+    """Sessions added in a period after a cut, as a share of the cap that it left: the same step until the next cut."""
     growth: float = 1.5
     """Factor of a period before the first cut: nothing is known yet of where the limit lies."""
-    headroom: float = 1.25
-    """The cap never rises above this many times the sessions that are open: only those were measured."""
+    headroom: float = 1.15
+    """The cap never rises above this many times the sessions that are open, and `spare` more: only those were
+    measured."""
+    spare: float = 2.0
     filter: int = 3
     """Periods whose median decides: one spike in three changes nothing."""
     pool: float = 0.95
@@ -64,6 +67,10 @@ class Aimd:
         self._pool: deque[tuple[float, float]] = deque(maxlen=gains.slope_over)
         self._held: list[float] = []
         self._searching = True
+        self._step = 0.0
+        self._p50: float | None = None
+        self._p95: float | None = None
+        self._slope: float | None = None
 
     @property
     def cap(self) -> int | None:
@@ -74,6 +81,7 @@ class Aimd:
         """Take in a period and move the cap. A void one moves nothing."""
         if seen.rho is not None:
             self._pool.append((seen.t, seen.rho))
+            self._slope = _slope(self._pool)
         if seen.void:
             self._held.clear()
             return
@@ -82,6 +90,7 @@ class Aimd:
             return
         self._recent.append((float(np.quantile(self._held, 0.5)), float(np.quantile(self._held, 0.95))))
         self._held.clear()
+        self._p50, self._p95 = (float(each) for each in np.median(np.array(self._recent), axis=0))
         self._move(seen.sessions)
 
     def _move(self, sessions: int) -> None:
@@ -89,9 +98,9 @@ class Aimd:
         load = self._load()
         if load > 1.0:
             self._cut(sessions)
-        elif load < gains.hysteresis and sessions and self._ahead() < gains.pool:
-            step = self._level * (gains.growth - 1.0) if self._searching else gains.increase
-            most = max(self._level, gains.headroom * sessions + gains.increase)
+        elif load * self._filling() < gains.hysteresis and sessions and self._ahead() < gains.pool:
+            step = self._level * (gains.growth - 1.0) if self._searching else self._step
+            most = max(self._level, gains.headroom * sessions + gains.spare)
             self._level = min(self._level + step, most, float(self._ceiling))
 
     def _cut(self, sessions: int) -> None:
@@ -100,41 +109,30 @@ class Aimd:
         full = len(self._recent) == gains.filter
         if full and (sessions <= self._level or self._searching):
             self._level = max(float(gains.floor), min(self._level, float(sessions)) * gains.decrease)
+            self._step = gains.increase * self._level
             self._searching = False
             self._recent.clear()
 
     def _load(self) -> float:
         """The worse of the two latencies, as a share of its limit; the median of the filter's periods."""
-        p50, p95 = self._latencies()
-        gains = self._gains
-        return max((p50 or 0.0) / (gains.target * self._budget), (p95 or 0.0) / (gains.tail * self._budget))
-
-    def _latencies(self) -> tuple[float | None, float | None]:
-        if not self._recent:
-            return None, None
-        p50, p95 = np.median(np.array(self._recent), axis=0)
-        return float(p50), float(p95)
-
-    def _slope(self) -> float | None:
-        """Least-squares slope of rho in a second; None below three samples."""
-        if len(self._pool) < 3:
-            return None
-        t, rho = np.array(self._pool).T
-        t = t - t.mean()
-        spread = float((t * t).sum())
-        return float((t * rho).sum() / spread) if spread > 0.0 else None
+        median = (self._p50 or 0.0) / (self._gains.target * self._budget)
+        return max(median, (self._p95 or 0.0) / (self._gains.tail * self._budget))
 
     def _ahead(self) -> float:
         """rho after the horizon; a falling one counts as it is now."""
         if not self._pool:
             return 0.0
-        return self._pool[-1][1] + self._gains.horizon * max(0.0, self._slope() or 0.0)
+        return self._pool[-1][1] + self._gains.horizon * max(0.0, self._slope or 0.0)
+
+    def _filling(self) -> float:
+        """rho after the horizon over rho now, 1 to 2: sessions that are still filling will cost more than they do."""
+        rho = self._pool[-1][1] if self._pool else 0.0
+        return min(2.0, self._ahead() / rho) if rho > 0.0 else 1.0
 
     def ask(self, t: float, sessions: int) -> Decision:
         """Below the cap, and room in the pool?"""
-        p50, p95 = self._latencies()
         rho = self._pool[-1][1] if self._pool else None
-        signals = Signals(sessions, self.cap, p50, p95, rho, self._slope())
+        signals = Signals(sessions, self.cap, self._p50, self._p95, rho, self._slope)
         if sessions >= int(self._level):
             limit = seconds(self._gains.target * self._budget)
             why = f"{sessions} sessions are open and {self.cap} are allowed (p50 at most {limit})"
@@ -144,3 +142,13 @@ class Aimd:
             why = f"the KV pool will be {percent(min(1.0, self._ahead()), 0)} full in {seconds(self._gains.horizon)}"
             return Decision(False, signals, Code.KV_PRESSURE, why)
         return Decision(True, signals)
+
+
+def _slope(pool: Sequence[tuple[float, float]]) -> float | None:
+    """Least-squares slope of rho in a second; None below three samples."""
+    if len(pool) < 3:
+        return None
+    t, rho = np.array(pool).T
+    t = t - t.mean()
+    spread = float((t * t).sum())
+    return float((t * rho).sum() / spread) if spread > 0.0 else None
