@@ -2,8 +2,8 @@
 
     python benchmarks/admission.py --out reports/admission-stability
 
-Writes stability.json (every point), stability.svg (the region), disturbances.svg (the default under a stall, slow frames
-and a capacity that is halved and restored). Seeded: the same figures every time.
+Writes stability.json (every point), stability.svg (the region) and disturbances.svg (the default under a stall, slow
+frames, and a capacity that is halved and restored). Seeded: the same figures every time.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
-from metrobench.admission.choice import KV, Choice
+from metrobench.admission.choice import KV_BOUND, Choice
 from metrobench.errors import UsageError
 from metrobench.policy import KvPolicy
 from metrobench.profiles import Profile
@@ -110,7 +110,7 @@ class EmbeddedServer:
         self._seed = seed
         self._vllm_args = vllm_args or {}
         self._guard_positions = True
-        self._admission = Choice(KV)
+        self._admission = KV_BOUND
         self._budget: float | None = None
         self._launched = 0
         self.client_cores: frozenset[int] | None = layout.load

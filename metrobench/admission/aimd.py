@@ -1,7 +1,8 @@
 """`aimd`: additive increase, multiplicative decrease of a session cap, on measured frame latency.
 
 The rule of the Metronome paper (arXiv:2607.02640): target p50 = 0.3 B, decrease to 0.9. What it leaves open is chosen
-here: a rule for p95, a band between raising and cutting, a filter against single spikes, the KV pool as a leading signal.
+here: a rule for p95, a band between raising and cutting, a filter against single spikes, the KV pool as a leading
+signal. benchmarks/admission.py draws where the gains are stable.
 """
 
 from __future__ import annotations
@@ -14,7 +15,6 @@ import numpy as np
 
 from metrobench.admission.base import Code, Decision, Observation, Signals
 from metrobench.units import percent, seconds
-
 
 SOON = 2.0
 """Retry hint in seconds while the controller has not found the limit yet."""

@@ -30,6 +30,10 @@ class Choice:
         return f"{STATIC}:{self.cap}" if self.kind == STATIC else self.kind
 
 
+KV_BOUND = Choice(KV)
+"""What a worker does unless it is told otherwise: no session beyond those that its pool holds for ever."""
+
+
 def parse_admission(text: str) -> Choice:
     """Raises UsageError."""
     if text in (NONE, KV, AIMD, AIMD_KV):
@@ -43,8 +47,8 @@ def parse_admission(text: str) -> Choice:
 
 
 def make_door(choice: Choice, budget: float, kv_sessions: int | None, ceiling: int) -> Door:
-    """The door of a worker. `budget`: B in seconds; `kv_sessions`: sessions that its pool holds for ever, None where the
-    policy bounds nothing; `ceiling`: the most it may ever hold."""
+    """The door of a worker. `budget`: B in seconds; `kv_sessions`: sessions that its pool holds for ever, None where
+    the policy bounds nothing; `ceiling`: the most it may ever hold."""
     kv: Controller = KvBudget(kv_sessions)
     controllers: dict[str, Controller] = {NONE: Unlimited(), KV: kv}
     if choice.kind == STATIC:

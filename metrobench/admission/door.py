@@ -63,7 +63,9 @@ class Door:
     def _limit(self, sessions: int) -> Decision | None:
         if sessions < self._ceiling:
             return None
-        return Decision(False, Signals(sessions, self._ceiling), Code.SESSIONS, f"all {self._ceiling} sessions are taken")
+        return Decision(
+            False, Signals(sessions, self._ceiling), Code.SESSIONS, f"all {self._ceiling} sessions are taken"
+        )
 
     def _pace(self, t: float, sessions: int, decision: Decision) -> Decision:
         while self._joined and self._joined[0] <= t - 1.0:

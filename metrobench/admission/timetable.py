@@ -114,6 +114,4 @@ def make_timetable(
     starts = arrivals + join + budget * np.mod(GOLDEN * numbers + offset_of(seed), 1.0)
     left = arrivals.max() + join + budget + last - starts
     frames = np.maximum(1, np.round(np.minimum(holds, left) / unit)).astype(np.int64)
-    return Timetable(
-        tuple(arrivals.tolist()), tuple(starts.tolist()), tuple(frames.tolist()), tuple(budgets.tolist())
-    )
+    return Timetable(tuple(arrivals.tolist()), tuple(starts.tolist()), tuple(frames.tolist()), tuple(budgets.tolist()))

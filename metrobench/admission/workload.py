@@ -1,8 +1,9 @@
-"""Workloads: who calls, when, for how long, and how they talk. Small TOML files, shipped under workloads/ or one's own."""
+"""Workloads: who calls, when, for how long, and how they talk. Small TOML files, shipped or one's own."""
 
 from __future__ import annotations
 
 import difflib
+import itertools
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -154,7 +155,7 @@ def _profile_problems(arrivals: Arrivals) -> Iterator[str]:
     if arrivals.process == AT_ONCE:
         yield "arrivals.profile has no meaning where all arrive at once"
     times, factors = [time for time, _ in profile], [factor for _, factor in profile]
-    if times[0] != 0.0 or any(not late > early for early, late in zip(times, times[1:], strict=False)):
+    if times[0] != 0.0 or any(not late > early for early, late in itertools.pairwise(times)):
         yield "arrivals.profile needs rising seconds that begin at 0"
     if not all(0.0 <= factor <= 1000.0 for factor in factors):
         yield "arrivals.profile needs factors of 0 to 1000"

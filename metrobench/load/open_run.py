@@ -97,6 +97,10 @@ class OpenRun(Streaming):
         if t >= self._agenda.end + self._spec.wait + SETTLE:
             self.stop("finished")
 
+    def _last_look(self, t: float) -> None:
+        for task in self._tasks:
+            task.cancel()
+
     def _second(self, t: float) -> None:
         """Once a second."""
         self._tell(self.progress())

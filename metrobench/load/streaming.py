@@ -64,6 +64,7 @@ class Streaming(ABC):
     def _each_turn(self, t: float) -> None:
         """What else is to be done at `t` seconds from t0."""
 
+    @abstractmethod
     def _last_look(self, t: float) -> None:
         """Streaming ended at `t`."""
 

@@ -5,6 +5,7 @@ Sessions come and go, so that there is no fixed N and no verdict of measurement.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -21,7 +22,8 @@ BAND = 0.2
 """N(t) has converged while it stays within this share of N*."""
 LEAST_PRESSED, FEWEST_REFUSALS = 5.0, 5
 """Seconds between the first and the last refusal, and refusals, below which there is no N*."""
-_NOT_FULL = frozenset({"join_pace", "not-reached", "too-slow"})
+_NO_ANSWER = frozenset({"not-reached", "too-slow"})
+_NOT_FULL = _NO_ANSWER | {"join_pace"}
 """Refusals that say nothing of the number that fits."""
 
 
@@ -32,7 +34,7 @@ class Refusal(Struct, frozen=True):
     t: float
     """Seconds from t0: when the refusal was complete."""
     waited: float | None
-    """Seconds from the end of its handshake to that; None: it never connected."""
+    """Seconds from its arrival to that, the handshake included; None: it never connected."""
     code: str
     """The server's code, or `not-reached` and `too-slow` where the server gave none."""
     reason: str
@@ -90,7 +92,7 @@ class OpenSystem(Struct, frozen=True):
     fairness: float | None
     """Jain's index of the admitted sessions' shares of frames in time: 1, all fare alike; 1/n, one takes it all."""
     slowest_refusal: float | None
-    """Seconds from the end of the handshake to the complete refusal, the largest."""
+    """Seconds from the arrival to the complete refusal by the server, the largest."""
     collapse: Collapse
     client: Client
     series: Series
@@ -135,7 +137,9 @@ def open_system(facts: RunFacts) -> OpenSystem:
         converged_after=converged,
         oscillation=oscillation,
         fairness=jain(met.sum(axis=1)[due.any(axis=1)] / due.sum(axis=1)[due.any(axis=1)]),
-        slowest_refusal=max((each.waited for each in refusals if each.waited is not None), default=None),
+        slowest_refusal=max(
+            (each.waited for each in refusals if each.waited is not None and each.code not in _NO_ANSWER), default=None
+        ),
         collapse=_collapse(facts, table, sessions),
         client=judge_client(facts, table, span),
         series=_series(facts, sessions, span, due, missed, opened, closed),
@@ -189,9 +193,7 @@ def _stays(sessions: list[SessionFacts], facts: RunFacts) -> tuple[Floats, Float
     return opened, np.maximum(closed, opened)
 
 
-def _star(
-    opened: Floats, closed: Floats, refusals: list[Refusal]
-) -> tuple[float | None, float | None, float | None]:
+def _star(opened: Floats, closed: Floats, refusals: list[Refusal]) -> tuple[float | None, float | None, float | None]:
     """N*, when it was reached, and how far N(t) strayed from it."""
     times = np.sort([each.t for each in refusals if each.code not in _NOT_FULL])
     if len(times) < FEWEST_REFUSALS or times[-1] - times[0] < LEAST_PRESSED or not opened.size:
@@ -217,7 +219,7 @@ def _refusal(row: SessionFacts) -> Refusal:
     return Refusal(
         session=row.session,
         t=t,
-        waited=None if row.t_connected is None else max(0.0, t - row.t_connected),
+        waited=None if row.t_connected is None else max(0.0, t - (row.t_arrived or 0.0)),
         code=code,
         reason=row.reason,
         close_code=row.close_code,
@@ -264,7 +266,7 @@ def _series(
     p50: list[float | None] = []
     p99: list[float | None] = []
     share: list[float | None] = []
-    for low, high in zip(edges[:-1], edges[1:], strict=True):
+    for low, high in itertools.pairwise(edges):
         some = bool(high > low)
         p50.append(round(float(np.quantile(waits[low:high], 0.5)), 6) if some else None)
         p99.append(round(float(np.quantile(waits[low:high], 0.99)), 6) if some else None)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from metrobench.errors import UsageError
 from metrobench.open_probe import OpenRun
 from metrobench.records import Record, plain
 from metrobench.report.layout import hang, wrap
@@ -164,18 +165,18 @@ def refusals(record: Record) -> list[tuple[str, ...]]:
 
 
 def why(record: Record, session: int) -> str:
-    """Why one session was refused, with all that the server said of its state then."""
+    """Why one session was refused, with all that the server said of its state then. Raises UsageError."""
     found = (record.result or {}).get("ramp")
     if found is None:
-        return "this record is of no open system: nobody was refused by an admission controller"
+        raise UsageError("this record is not that of a ramp", "metrobench ramp makes one")
     if not 0 <= session < found["offered"]:
-        return f"there is no session {session}: 0 to {found['offered'] - 1} were offered"
+        raise UsageError(f"there is no session {session}", f"0 to {found['offered'] - 1} were offered")
     each = next((each for each in found["refusals"] if each["session"] == session), None)
     if each is None:
         return f"session {session} was admitted"
     place = found["refusals"].index(each)
     meaning = CODES.get(each["code"], each["code"])
-    waited = "" if each["waited"] is None else f", {seconds(each['waited'])} after its handshake"
+    waited = "" if each["waited"] is None else f", {seconds(each['waited'])} after it came"
     closed = "" if each["close_code"] is None else f", close code {each['close_code']}"
     lines = wrap(f"session {session} was refused at {each['t']:.1f} s{waited}: {meaning}{closed}.")
     lines += hang("the server said  ", each["reason"])
@@ -194,7 +195,9 @@ def _star(found: dict[str, Any]) -> str:
         return f"not reached: too few were refused to tell; at most {found['peak']} were open at once"
     after = found["converged_after"]
     reached = "never settled" if after is None else f"settled after {seconds(after)}"
-    return f"{found['n_star']:.0f} sessions, {reached}, within {percent(found['oscillation'], 0)} · peak {found['peak']}"
+    return (
+        f"{found['n_star']:.0f} sessions, {reached}, within {percent(found['oscillation'], 0)} · peak {found['peak']}"
+    )
 
 
 def _collapse(found: dict[str, Any]) -> str:

@@ -32,7 +32,7 @@ class Admission:
         max_sessions: int,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`budget`: B in seconds. `kv_sessions`: sessions that the pool holds for ever; None: the policy bounds none."""
+        """`budget`: B in seconds. `kv_sessions`: sessions that the pool holds for ever; None: no policy bounds them."""
         self.door = make_door(choice, budget, kv_sessions, max_sessions)
         self._period = max(SHORTEST_PERIOD, budget)
         self._overdue = Gains().target * budget

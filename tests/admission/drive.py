@@ -36,9 +36,7 @@ periods = st.lists(
     ),
     max_size=30,
 )
-choices = st.sampled_from(
-    [Choice("none"), Choice("static", 7), Choice("kv"), Choice("aimd"), Choice("aimd+kv")]
-)
+choices = st.sampled_from([Choice("none"), Choice("static", 7), Choice("kv"), Choice("aimd"), Choice("aimd+kv")])
 
 
 @dataclass

@@ -1,5 +1,7 @@
 from __future__ import annotations
 
+import itertools
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -72,7 +74,7 @@ def test_after_the_first_cut_the_cap_rises_by_equal_steps() -> None:
     for number in range(6):
         feed(controller, 95, FAST, t=3.0 + number)
         found.append(controller._level)
-    steps = [late - early for early, late in zip(found, found[1:], strict=False)]
+    steps = [late - early for early, late in itertools.pairwise(found)]
     assert all(abs(step - 0.02 * 90) < 1e-9 for step in steps)
 
 

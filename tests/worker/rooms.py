@@ -30,9 +30,7 @@ class Room:
 async def room(max_sessions: int = 4, admission: str = "kv", budget: float = 1.0) -> AsyncIterator[Room]:
     """A gateway until the block ends."""
     engine = ScriptedEngine()
-    gateway = Gateway(
-        engine, SHARED, Admission(parse_admission(admission), budget, engine.stats, None, max_sessions)
-    )
+    gateway = Gateway(engine, SHARED, Admission(parse_admission(admission), budget, engine.stats, None, max_sessions))
     port = await gateway.start("127.0.0.1", 0)
     try:
         yield Room(gateway, engine, port)

@@ -16,7 +16,6 @@ from metrobench.worker.admission import Admission
 from metrobench.worker.engine import EngineStats
 from tests.worker.rooms import room
 
-
 HANG = 30
 
 

@@ -85,7 +85,7 @@ def _plots(drawn: Figures, record: Record, result: dict[str, Any]) -> str:
             ),
             *drawn.draw(
                 "Latency of admitted sessions",
-                "By the second in which a frame was ready; a frame with no answer counts with the time it was waited for.",
+                "By the second in which a frame was ready; one with no answer counts with the time it was waited for.",
                 ("time", "p50", "p99", "missed"),
                 waits,
                 lambda: _latency(series, record.setting["budget"]),
