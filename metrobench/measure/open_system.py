@@ -8,11 +8,12 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 
+import msgspec
 import numpy as np
 from msgspec import Struct
 
 from metrobench.measure.client import Client, judge_client
-from metrobench.measure.collapse import NORMAL_CLOSE, Collapse, Kind, find_collapse, silence
+from metrobench.measure.collapse import NORMAL_CLOSE, Collapse, Kind, find_silence, overloaded, silence
 from metrobench.measure.facts import RunFacts, SessionFacts
 from metrobench.measure.frames import Bools, Floats, FrameTable, Span, build_table
 from metrobench.measure.latency import Latency, latency
@@ -184,10 +185,9 @@ def count_at(opened: Floats, closed: Floats, times: Floats) -> Floats:
 def _stays(sessions: list[SessionFacts], facts: RunFacts) -> tuple[Floats, Floats]:
     """From when to when each admitted session was open at the server."""
     stays = []
-    for row in sessions:
+    for row, end in zip(sessions, _hung_up(sessions, facts).tolist(), strict=True):
         if row.refused or row.t_accepted is None:
             continue
-        end = row.phase + (row.frames or 0) * facts.unit + (row.budget or facts.budget)
         stays.append((row.t_accepted, min(end, facts.t_stop) if row.t_closed is None else row.t_closed))
     opened, closed = np.array(stays, dtype=np.float64).reshape(-1, 2).T
     return opened, np.maximum(closed, opened)
@@ -228,10 +228,14 @@ def _refusal(row: SessionFacts) -> Refusal:
 
 
 def _collapse(facts: RunFacts, table: FrameTable, sessions: list[SessionFacts]) -> Collapse:
-    """As of a closed system; all that were open closed with errors at about the same time is an engine's death."""
-    found = find_collapse(facts, table)
-    if found.collapsed:
-        return found
+    """As of a closed system, but that sessions leave: where all that were open are closed with errors at about the same
+    time, it is an engine's death."""
+    dead = sum(row.t_closed is not None for row in sessions)
+    silent = find_silence(replace(table, closed=np.minimum(table.closed, _hung_up(sessions, facts))))
+    if silent is not None:
+        return msgspec.structs.replace(silent, dead_sessions=dead)
+    kind = Kind.SESSION_DEATH if dead else Kind.OVERLOAD if overloaded(table) else Kind.NONE
+    found = Collapse(kind, None, None, None, None, dead)
     errors = [row for row in sessions if row.t_closed is not None and row.close_code != NORMAL_CLOSE]
     if not errors:
         return found
@@ -243,7 +247,15 @@ def _collapse(facts: RunFacts, table: FrameTable, sessions: list[SessionFacts]) 
     open_then = float(count_at(opened, closed, np.array([first - 1e-6]))[0])
     if len(struck) < max(2.0, open_then) or float(count_at(opened, closed, np.array([last]))[0]) > 0.0:
         return found
-    return Collapse(Kind.ENGINE_DEATH, None, (first, last), last, None, found.dead_sessions)
+    return Collapse(Kind.ENGINE_DEATH, None, (first, last), last, None, dead)
+
+
+def _hung_up(sessions: list[SessionFacts], facts: RunFacts) -> Floats:
+    """When each session leaves by plan."""
+    return np.array(
+        [row.phase + (row.frames or 0) * facts.unit + (row.budget or facts.budget) for row in sessions],
+        dtype=np.float64,
+    )
 
 
 def _series(
@@ -262,7 +274,10 @@ def _series(
     place = np.floor(ready).astype(np.int64)
     order = np.argsort(place, kind="stable")
     edges = np.searchsorted(place[order], np.arange(len(seconds) + 1))
-    waits, late = span.latency[due][order], missed[due][order]
+    # nobody waits for an answer after hanging up
+    patience = np.maximum(_hung_up(sessions, facts)[:, None] - span.ready, 0.0)
+    waits = np.where(span.answered, span.latency, np.minimum(span.latency, patience))[due][order]
+    late = missed[due][order]
     p50: list[float | None] = []
     p99: list[float | None] = []
     share: list[float | None] = []

@@ -136,6 +136,17 @@ def test_silence_for_all_is_a_stall() -> None:
     assert found.collapse.observed is not None and 15.0 < found.collapse.observed < 19.0
 
 
+def test_who_hangs_up_without_the_last_answer_is_no_starvation() -> None:
+    sessions = [session(number, 1.0 + number, 10) for number in range(6)] + [session(6, 1.0, 50)]
+    found = open_system(run(sessions, late={(number, 9) for number in range(6)}))
+    assert (found.collapse.kind, found.missed) == (Kind.NONE, 6)
+    assert max(wait for wait in found.series.p99 if wait is not None) <= BUDGET
+
+
+def test_all_hanging_up_at_once_is_no_death() -> None:
+    assert open_system(run([session(number, 1.0, 20) for number in range(5)])).collapse.kind is Kind.NONE
+
+
 def test_the_death_of_all_that_were_open_is_the_engines_though_others_had_left() -> None:
     early = [session(number, 1.0, 5) for number in range(3)]
     dying = [session(number, 3.0, 40, t_closed=20.0, close_code=1011) for number in range(3, 6)]
