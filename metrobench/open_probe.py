@@ -60,9 +60,14 @@ def open_probe(
     complaints += [f"the server died: {death}"] if death else []
     rows = since(sampler.rows, began)
     complaints += _store(folder, facts, rows)
+    return conclude(facts, rows, says | {"client_cores": sorted(server.client_cores or ())}, complaints)
+
+
+def conclude(facts: RunFacts, rows: list[Row], server: dict[str, Any], complaints: list[str]) -> OpenRun:
+    """What facts and telemetry (`t` from t0) say."""
     return OpenRun(
         findings=open_system(facts),
-        server=says | {"client_cores": sorted(server.client_cores or ())},
+        server=server,
         caps=_series(rows, CAP),
         rho=_series(rows, "kv_usage"),
         kv_peak=peak(rows, "kv_usage"),

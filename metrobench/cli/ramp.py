@@ -60,6 +60,7 @@ def ramp(
     from metrobench.cli.output import say, say_json
     from metrobench.load.files import allow_files
     from metrobench.open_probe import open_probe
+    from metrobench.probe import discard_raw
     from metrobench.report import ramp_table, terminal
     from metrobench.servers import EmbeddedServer, check_admission
     from metrobench.units import parse_duration, parse_frequency
@@ -98,6 +99,7 @@ def ramp(
                 server = server.admitting(choice, bench.budget)
             watch = bench.watch("ramp", length)
             found = open_probe(setting, server, plan, calls.full, request.seed, bench.folder.path, watch)
+            discard_raw(bench.folder.path)
         arithmetic = terminal.arithmetic(bench.profile, bench.policy, setting.budget)
         bench.record.result = ramp_table.result(found) | {"arithmetic": arithmetic}
     if as_json:

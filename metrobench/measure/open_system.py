@@ -17,7 +17,7 @@ from metrobench.measure.collapse import NORMAL_CLOSE, Collapse, Kind, find_silen
 from metrobench.measure.facts import RunFacts, SessionFacts
 from metrobench.measure.frames import Bools, Floats, FrameTable, Span, build_table
 from metrobench.measure.latency import Latency, latency
-from metrobench.measure.plan import Plan
+from metrobench.measure.plan import TOLERANCE, Plan
 
 BAND = 0.2
 """N(t) has converged while it stays within this share of N*."""
@@ -107,7 +107,7 @@ class OpenSystem(Struct, frozen=True):
 
 def open_system(facts: RunFacts) -> OpenSystem:
     """Findings from the facts of an open run (`SessionFacts.frames` of every session is known)."""
-    sessions = sorted(facts.sessions, key=lambda row: row.session)
+    sessions = [_until(row, facts) for row in sorted(facts.sessions, key=lambda row: row.session)]
     table = open_table(facts, sessions)
     span, budgets = table.whole, np.array([row.budget or facts.budget for row in sessions])
     refused = table.refused
@@ -121,9 +121,10 @@ def open_system(facts: RunFacts) -> OpenSystem:
     opened, closed = _stays(sessions, facts)
     star, converged, oscillation = _star(opened, closed, refusals)
     planned = np.array([row.frames or 0 for row in sessions]) * facts.unit
+    admitted = sum(_decided(row) and not row.refused for row in sessions)
     return OpenSystem(
-        offered=len(sessions),
-        admitted=int((~refused).sum()),
+        offered=admitted + len(refusals),
+        admitted=admitted,
         refused=len(refusals),
         refused_by=dict(sorted(by.items())),
         lost=sum(row.t_closed is not None for row in sessions),
@@ -146,6 +147,17 @@ def open_system(facts: RunFacts) -> OpenSystem:
         series=_series(facts, sessions, span, due, missed, opened, closed),
         refusals=refusals,
     )
+
+
+def _decided(row: SessionFacts) -> bool:
+    """Admitted or refused: not so who had not come, or had no answer yet, when a run was stopped."""
+    return row.refused or row.t_accepted is not None
+
+
+def _until(row: SessionFacts, facts: RunFacts) -> SessionFacts:
+    """The session with the frames only whose deadline was before the run ended; none where nothing was decided."""
+    left = (facts.t_stop - row.phase - (row.budget or facts.budget)) / facts.unit + TOLERANCE
+    return replace(row, frames=max(0, min(row.frames or 0, int(left))) if _decided(row) else 0)
 
 
 def open_table(facts: RunFacts, sessions: list[SessionFacts]) -> FrameTable:
@@ -268,7 +280,7 @@ def _series(
     closed: Floats,
 ) -> Series:
     seconds = np.arange(1.0, np.ceil(facts.t_stop) + 1.0)
-    arrived = np.sort([row.t_arrived or 0.0 for row in sessions])
+    arrived = np.sort([row.t_arrived or 0.0 for row in sessions if _decided(row)])
     gone = np.sort([_refusal(row).t for row in sessions if row.refused])
     ready = span.ready[due]
     place = np.floor(ready).astype(np.int64)

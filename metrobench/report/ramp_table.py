@@ -169,11 +169,11 @@ def why(record: Record, session: int) -> str:
     found = (record.result or {}).get("ramp")
     if found is None:
         raise UsageError("this record is not that of a ramp", "metrobench ramp makes one")
-    if not 0 <= session < found["offered"]:
-        raise UsageError(f"there is no session {session}", f"0 to {found['offered'] - 1} were offered")
+    if not 0 <= session < record.setting["offer"]:
+        raise UsageError(f"there is no session {session}", f"0 to {record.setting['offer'] - 1} were to come")
     each = next((each for each in found["refusals"] if each["session"] == session), None)
     if each is None:
-        return f"session {session} was admitted"
+        return f"session {session} was not refused"
     place = found["refusals"].index(each)
     meaning = CODES.get(each["code"], each["code"])
     waited = "" if each["waited"] is None else f", {seconds(each['waited'])} after it came"

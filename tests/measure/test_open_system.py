@@ -180,8 +180,12 @@ def test_no_number_is_infinite_where_nobody_was_admitted() -> None:
 
 
 def test_an_interrupted_run_is_read_as_far_as_it_went() -> None:
-    found = open_system(run(crowd(), stop=12.0))
-    assert 0 < found.due < 400 and found.missed == 0
+    coming = session(30, 20.0, 10, t_connected=None, t_accepted=None)
+    sessions = [row for row in crowd() if not row.refused or (row.t_refused or 0.0) < 12.0]
+    found = open_system(run([*sessions, replace(coming, session=len(sessions))], stop=12.0))
+    assert (found.offered, found.admitted, found.refused) == (12, 10, 2)
+    assert (found.due, found.missed) == (100, 0)
+    assert found.admitted_seconds == 100.0
 
 
 def test_jains_index_is_one_for_equal_shares_and_one_in_n_for_a_single_winner() -> None:

@@ -73,8 +73,8 @@ def test_why_a_session_was_refused_is_told_with_its_signals(stored: Any) -> None
     assert "overloaded: no room" in text and "close code 1013" in text
 
 
-def test_a_session_that_was_admitted_has_no_why(stored: Any) -> None:
-    assert ramp_table.why(stored.record, 3) == "session 3 was admitted"
+def test_a_session_that_was_not_refused_has_no_why(stored: Any) -> None:
+    assert ramp_table.why(stored.record, 3) == "session 3 was not refused"
     with pytest.raises(UsageError, match="there is no session 30"):
         ramp_table.why(stored.record, 30)
 
