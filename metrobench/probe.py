@@ -99,7 +99,7 @@ class Watch:
 
 
 @dataclass(slots=True)
-class _Sampler:
+class Sampler:
     """Telemetry of server, client and machine on one time axis."""
 
     server: Running
@@ -182,7 +182,7 @@ def probe_plan(
         spec = load_spec(setting, server, running.url, plan, seed, fill, folder / "spool")
         kv, says = str(setting.policy), _describe(server, running)
         begun = Begun(index, seed, started, begin, fill, plan, setting.excuse_slow, says, kv)
-        sampler = _Sampler(running, Journal(spec.spool), follower=_follower(setting, says, plan.sessions))
+        sampler = Sampler(running, Journal(spec.spool), follower=_follower(setting, says, plan.sessions))
         sampler.journal.begin(begun)
         with LoadProcess(spec) as load:
             load.start()
@@ -284,7 +284,7 @@ def load_spec(
 
 
 def _follow(
-    load: LoadProcess, begun: Begun, setting: Setting, sampler: _Sampler, watch: Watch
+    load: LoadProcess, begun: Begun, setting: Setting, sampler: Sampler, watch: Watch
 ) -> tuple[dict[str, float], list[str], list[Aftermath]]:
     """Watch the run to its end, with the plan of `begun` made longer where it must be. Returns when it connected,
     filled, started and ended (monotonic), how the load process died, if it did, and what was tried after a collapse."""

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
+from metrobench.admission.choice import KV_BOUND, Choice
 from metrobench.errors import UsageError
 from metrobench.policy import KvPolicy
 from metrobench.profiles import Profile
@@ -109,6 +110,8 @@ class EmbeddedServer:
         self._seed = seed
         self._vllm_args = vllm_args or {}
         self._guard_positions = True
+        self._admission = KV_BOUND
+        self._budget: float | None = None
         self._launched = 0
         self.client_cores: frozenset[int] | None = layout.load
 
@@ -124,9 +127,15 @@ class EmbeddedServer:
         other._policy = policy
         return other
 
+    def admitting(self, choice: Choice, budget: float) -> EmbeddedServer:
+        """The same with another rule of admission, for a frame budget of `budget` seconds."""
+        other = copy(self)
+        other._admission, other._budget = choice, budget
+        return other
+
     @contextmanager
     def fresh(self, sessions: int, log: Path) -> Iterator[Running]:
-        """A new worker that admits exactly `sessions` sessions."""
+        """A new worker that admits `sessions` sessions at the most."""
         self._launched += 1
         spec = WorkerSpec(
             profile=self._profile,
@@ -140,6 +149,8 @@ class EmbeddedServer:
             log=log,
             vllm_args=self._vllm_args,
             guard_positions=self._guard_positions,
+            admission=self._admission,
+            budget=self._budget,
         )
         worker = self._forkserver.launch(spec)
         try:
@@ -219,6 +230,12 @@ class ForeignServer:
     def settle(self) -> None:
         """A quiet period."""
         time.sleep(self._quiet)
+
+
+def check_admission(asked: str | None, endpoint: str | None) -> None:
+    """Raises UsageError where a rule of admission is given for a server that has its own."""
+    if asked is not None and endpoint is not None:
+        raise UsageError("--admission is for the embedded worker", "an --endpoint decides for itself who may join")
 
 
 def resolve_weights(weights: str, has_gpu: bool) -> str:

@@ -39,6 +39,20 @@ def parse_rate(text: str, *, name: str = "rate") -> float:
     return value
 
 
+_PER = {"s": 1.0, "min": 60.0, "m": 60.0, "h": 3600.0}
+
+
+def parse_frequency(text: str, *, name: str = "rate") -> float:
+    """Events a second from `8/s`, `30/min` or `0.5/s`; 0.001 to 10,000. Raises UsageError."""
+    match = re.fullmatch(_NUMBER + r"\s*/\s*(s|min|m|h)", text.strip())
+    if match is None:
+        raise UsageError(f"{name} {text!r} is not so many a time", "write for example 8/s or 30/min")
+    value = float(match[1]) / _PER[match[2]]
+    if not 1e-3 <= value <= 1e4:
+        raise UsageError(f"{name} {text!r} is out of range", "give 0.001/s to 10000/s")
+    return value
+
+
 def parse_slo(text: str) -> tuple[float, float]:
     """Quantile and limit in seconds from `p99<=1s`. Raises UsageError."""
     match = re.fullmatch(r"p(\d{1,2}(?:\.\d+)?)\s*<=?\s*(\S+)", text.strip())

@@ -47,8 +47,9 @@ ENDINGS = {
     help="What is a line of --format csv.",
 )
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write to this file.")
+@click.option("--why", type=click.IntRange(0), metavar="N", help="Why session N of a ramp was refused, and no more.")
 @options.debug
-def report(run: tuple[Path, ...], form: str | None, rows: str, out: Path | None) -> None:
+def report(run: tuple[Path, ...], form: str | None, rows: str, out: Path | None, why: int | None) -> None:
     """Show stored records again. Never measures.
 
     RUN is a run folder, its run.json, or a folder of run folders. Without RUN: the newest run under reports/. Several
@@ -65,7 +66,9 @@ def report(run: tuple[Path, ...], form: str | None, rows: str, out: Path | None)
         raise UsageError(f"--out {out} is a folder", f"name a file, for example {out / 'report.html'}")
     desk = _Desk()
     records = desk.open(run)
-    if records:
+    if why is not None:
+        _explain(records, why)
+    elif records:
         _show(records, form, rows, out)
     desk.complain(complaint for stored in records for complaint in stored.complaints)
     sys.exit(2 if desk.complained else 0)
@@ -109,6 +112,17 @@ class _Desk:
             raise failures[0]
         self.complain(failure.message for failure in failures)
         return opened
+
+
+def _explain(records: list[Stored], session: int) -> None:
+    """One refusal of one record. Raises UsageError."""
+    from metrobench.cli.output import say
+    from metrobench.errors import UsageError
+    from metrobench.report import ramp_table
+
+    if len(records) != 1:
+        raise UsageError("--why is about one RUN", "name a single run folder")
+    say(ramp_table.why(records[0].record, session))
 
 
 def _by_name(out: Path | None) -> str:

@@ -18,6 +18,7 @@ from metrobench.cli import options
 @click.option(
     "--duration", default="1m", show_default=True, metavar="TIME", help="Measured time of each session, after the cut."
 )
+@options.admission
 @options.model
 @options.budget
 @options.objective
@@ -30,6 +31,7 @@ from metrobench.cli import options
 def run(
     sessions: int,
     duration: str,
+    admission: str | None,
     max_time: str | None,
     dry_run: bool,
     out: Path,
@@ -38,14 +40,18 @@ def run(
     **asked: Any,
 ) -> None:
     """One measured run at a fixed number of sessions."""
+    from metrobench.admission.choice import KV, parse_admission
     from metrobench.cli import outlook
     from metrobench.cli.bench import Bench, Request
     from metrobench.cli.output import say, say_json
     from metrobench.probe import probe
     from metrobench.report import terminal
+    from metrobench.servers import EmbeddedServer, check_admission
     from metrobench.units import parse_duration
 
     span = parse_duration(duration, name="--duration")
+    check_admission(admission, asked["endpoint"])
+    choice = parse_admission(admission or KV)
     bench = Bench("run", Request(**asked), out, quiet or as_json)
     setting = bench.setting(span=span, stop_when_failed=False, extend_unresolved=False)
     plan = setting.plan(sessions)
@@ -57,6 +63,8 @@ def run(
         return
     bench.limit_time(allowed)
     bench.record.setting["max_time"] = allowed
+    if admission is not None:
+        bench.record.setting["admission"] = str(choice)
     outlook.check_machine(bench, setting, sessions)
     outlook.check_fits(ahead)
     bench.consent(sessions, plan.seconds)
@@ -65,6 +73,8 @@ def run(
             say(terminal.heading(bench.record, plan.span, fills=bench.fills))
         setting = bench.with_audio(setting)
         with bench.server() as server:
+            if isinstance(server, EmbeddedServer):
+                server = server.admitting(choice, bench.budget)
             watch = bench.watch(f"{sessions} sessions", plan.seconds)
             found, _ = probe(setting, server, sessions, bench.request.seed, 1, bench.folder.path, watch)
             if found.outcome == "interrupted" and not bench.interrupts.signum:

@@ -28,6 +28,8 @@ from metrobench.cli import options
     metavar="N",
     help="Sessions admitted; further ones are refused.",
 )
+@options.admission
+@options.budget
 @options.seed
 @options.debug
 @options.vllm_args
@@ -39,10 +41,13 @@ def serve(
     host: str,
     port: int,
     max_sessions: int,
+    admission: str | None,
+    budget: str | None,
     seed: int,
     vllm_args: tuple[str, ...],
 ) -> None:
     """The embedded worker alone, as a realtime WebSocket endpoint."""
+    from metrobench.admission.choice import AIMD_KV, parse_admission
     from metrobench.cli.live import Interrupts, Live
     from metrobench.cli.output import say
     from metrobench.cli.vllm_args import parse_vllm
@@ -51,11 +56,14 @@ def serve(
     from metrobench.policy import parse_policy
     from metrobench.profiles import load_profile
     from metrobench.servers import check_room, resolve_weights
+    from metrobench.units import parse_duration
     from metrobench.worker.cores import layout
     from metrobench.worker.launcher import ForkServer, need_vllm
     from metrobench.worker.spec import STANDIN, WorkerSpec
 
+    choice = parse_admission(admission or AIMD_KV)
     profile = load_profile(model)
+    limit = parse_duration(budget, name="--budget") if budget else profile.budget
     gpu = bool(describe_machine().gpus)
     chosen = resolve_weights(weights, has_gpu=gpu)
     policy = parse_policy(kv or profile.kv, profile.stand_in.block_size if chosen == STANDIN else 1)
@@ -80,6 +88,8 @@ def serve(
             host=host,
             port=port,
             vllm_args=arguments,
+            admission=choice,
+            budget=limit,
         )
         live.status("loading vLLM (about 10 s)")
         forkserver = ForkServer(log, profile.stand_in if chosen == STANDIN else None)
@@ -89,7 +99,8 @@ def serve(
             worker = forkserver.launch(spec)
             live.clear()
             kind = "a stand-in" if worker.info.stand_in else "dummy weights" if chosen == "dummy" else chosen
-            say(f"{profile.name} ({kind}) · {worker.info.policy} · at most {max_sessions} sessions")
+            who = f"admission {choice}, at most {max_sessions} sessions"
+            say(f"{profile.name} ({kind}) · {worker.info.policy} · {who}")
             say(f"listening on {worker.url} · Ctrl-C ends it")
             say(f"log {log}")
             while interrupts.signum is None:

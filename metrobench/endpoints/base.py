@@ -47,6 +47,8 @@ class Observation(msgspec.Struct, frozen=True, gc=False):
     code: str = ""
     message: str = ""
     fatal: bool = False
+    signals: dict[str, float | str | None] | None = None
+    """With a refusal: what the server says of its state."""
 
 
 class Endpoint(Protocol):

@@ -18,6 +18,9 @@ FATAL_CODES = frozenset(
     {
         "session_limit",
         "kv_limit",
+        "overloaded",
+        "kv_pressure",
+        "join_pace",
         "context_exhausted",
         "kv_exhausted",
         "engine_dead",
@@ -52,6 +55,7 @@ class _FrameDone(msgspec.Struct, gc=False):
 class _ErrorBody(msgspec.Struct, gc=False):
     code: str | None = None
     message: str | None = None
+    metrobench: dict[str, float | str | None] | None = None
 
 
 class _Error(msgspec.Struct, gc=False):
@@ -204,11 +208,11 @@ def _done(message: _FrameDone) -> Observation:
 
 
 def _trouble(message: _Error) -> Observation:
-    body = message.error
+    body, signals = message.error, None
     if isinstance(body, str):
         code, text = message.code or "", body
     elif body is not None:
-        code, text = body.code or "", body.message or ""
+        code, text, signals = body.code or "", body.message or "", body.metrobench
     else:
         code, text = message.code or "", ""
-    return Observation(Kind.ERROR, code=code, message=text, fatal=code in FATAL_CODES)
+    return Observation(Kind.ERROR, code=code, message=text, fatal=code in FATAL_CODES, signals=signals)

@@ -46,6 +46,8 @@ class Book:
         """Latencies answered since the last progress event."""
         self.answered: Callable[[Conn, int, float], None] | None = None
         """Called as (connection, frame, CLOCK_MONOTONIC) for every complete answer; saturate mode."""
+        self.greeted: Callable[[Conn], None] | None = None
+        """Called for the server's first message; open mode."""
         self.errors = 0
         """Error messages that ended no session."""
         self.last_error = ""
@@ -71,8 +73,10 @@ class Conn(WSListener):  # type: ignore[misc]
         self.over = False
         self.greeting = b""
         self._buffer = bytearray()
+        self.next_answer = 0
+        """Frame after the newest answered one."""
         self._dropped = False
-        self._next_answer = 0
+        self._left = False
 
     def open(self, fill_tokens: int) -> None:
         """Ask for the session, with that many resident tokens of its own."""
@@ -112,16 +116,21 @@ class Conn(WSListener):  # type: ignore[misc]
 
     def refuse(self, reason: str, code: int | None = None) -> None:
         """The session is not part of the run from the start."""
-        self._end(0.0, code, reason)
+        self._end(monotonic(), code, reason)
         self.drop()
 
     def leave(self) -> None:
-        """Say goodbye and close."""
+        """Say goodbye and close: the planned end."""
+        self._left = True
         self._release()
         if self.transport is not None and not self.transport.is_disconnected:
             for message in self._book.endpoint.closing():
                 self.write(message)
             self.transport.send_close(WSCloseCode.OK)
+
+    def hush(self) -> None:
+        """No more audio; answers are still read."""
+        self._release()
 
     def drop(self) -> None:
         """Close the connection without ceremony."""
@@ -140,6 +149,8 @@ class Conn(WSListener):  # type: ignore[misc]
         transport.underlying_transport.set_write_buffer_limits(high=MAX_UNREAD)
         if self._dropped:
             self.drop()
+        elif self._book.t0:
+            self.facts.t_connected = monotonic() - self._book.t0
 
     def pause_writing(self) -> None:
         self._end(monotonic(), None, f"the server left {MAX_UNREAD >> 20} MiB of audio unread")
@@ -172,25 +183,29 @@ class Conn(WSListener):  # type: ignore[misc]
         kind = seen.kind
         book = self._book
         if kind is Kind.FRAME_DONE:
-            frame = self._next_answer if seen.frame is None else seen.frame
+            frame = self.next_answer if seen.frame is None else seen.frame
             if 0 <= frame < len(book.ready) and not book.ending:
                 t = now - book.t0
                 if book.spool.done(self._row(frame), t, seen.tokens, seen.flags):
                     book.latencies.append(t - self.facts.phase - book.ready[frame])
-            self._next_answer = max(self._next_answer, frame + 1)
+            self.next_answer = max(self.next_answer, frame + 1)
             if book.answered is not None:
                 book.answered(self, frame, now)
         elif kind is Kind.OUTPUT:
-            frame = self._next_answer if seen.frame is None else seen.frame
+            frame = self.next_answer if seen.frame is None else seen.frame
             if book.t0 and 0 <= frame < len(book.ready):
                 book.spool.first(self._row(frame), now - book.t0)
         elif kind is Kind.ACCEPTED:
             self._accept(seen)
         elif kind is Kind.OPENED:
             self.greeting = payload
+            if book.greeted is not None:
+                book.greeted(self)
         elif kind is Kind.ERROR:
             text = f"{seen.code}: {seen.message}" if seen.code else seen.message
             if seen.fatal or not (self.accepted or seen.code == NOT_UNDERSTOOD):
+                if not self.accepted:
+                    self.facts.signals = seen.signals
                 self._end(now, None, text)
             else:
                 book.errors += 1
@@ -203,6 +218,8 @@ class Conn(WSListener):  # type: ignore[misc]
         if self.over or self.accepted or self.transport is None:
             return
         self.accepted = self.alive = True
+        if self._book.t0:
+            self.facts.t_accepted = monotonic() - self._book.t0
         self.facts.filled_tokens = max(0, seen.tokens)
         self._book.spool.session(self.facts)
         underlying = self.transport.underlying_transport
@@ -223,15 +240,16 @@ class Conn(WSListener):  # type: ignore[misc]
         self.alive = False
         book, facts = self._book, self.facts
         self._release()
-        if book.ending:
+        if book.ending or self._left:
             return
         if not self.over:
             self.over = True
             facts.reason = reason
-            if book.t0:
+            if book.t0 and self.accepted:
                 facts.t_closed = max(0.0, now - book.t0)
             else:
                 facts.refused = True
+                facts.t_refused = max(0.0, now - book.t0) if book.t0 else None
         elif facts.close_code is not None or code is None:
             return
         facts.close_code = code

@@ -33,7 +33,7 @@ async def connect_all(conns: list[Conn], endpoint: Endpoint, timeout: float) -> 
             if len(failed) >= PARALLEL and all(other.gone for other in conns):
                 conn.refuse(failed[0])
                 continue
-            reason = await _connect(conn, endpoint, timeout)
+            reason = await connect(conn, endpoint, timeout)
             if reason:
                 failed.append(reason)
                 conn.refuse(reason)
@@ -41,7 +41,7 @@ async def connect_all(conns: list[Conn], endpoint: Endpoint, timeout: float) -> 
     await asyncio.gather(*(worker() for _ in range(min(PARALLEL, len(conns)))))
 
 
-async def _connect(conn: Conn, endpoint: Endpoint, timeout: float) -> str:
+async def connect(conn: Conn, endpoint: Endpoint, timeout: float) -> str:
     """Empty when connected, else the reason."""
     try:
         async with asyncio.timeout(timeout):

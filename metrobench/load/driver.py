@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import logging
 import os
 import signal
 import socket
@@ -29,6 +30,7 @@ from metrobench.load.conn import Book, Conn
 from metrobench.load.connect import accept_all, connect_all, greeted
 from metrobench.load.files import allow_files
 from metrobench.load.link import Link
+from metrobench.load.open_run import OpenRun
 from metrobench.load.paced import PacedRun
 from metrobench.load.saturate import SaturateRun
 from metrobench.load.sender import Sender
@@ -68,7 +70,7 @@ class Driver:
             Conn(self._book, SessionFacts(number, float(phase)), slots[number])
             for number, phase in enumerate(self._schedule.phases)
         ]
-        self._run: PacedRun | SaturateRun | None = None
+        self._run: PacedRun | SaturateRun | OpenRun | None = None
         self._after: Aftermath | None = None
 
     async def run(self) -> None:
@@ -80,7 +82,10 @@ class Driver:
         loop.add_reader(self._link.fd, self._command)
         self._watch_parent(os.getppid())
         self._link.tell(LoadEvent("ready"))
-        await self._open_sessions()
+        if self._spec.timetable is None:
+            await self._open_sessions()
+        else:
+            logging.getLogger("picows").setLevel(logging.CRITICAL)
         # no garbage collection may stop the loop during the run
         gc.collect()
         gc.freeze()
@@ -127,7 +132,7 @@ class Driver:
             await asyncio.sleep(1.0)
             self._link.tell(self._filling("filling"))
 
-    def _make_run(self) -> PacedRun | SaturateRun:
+    def _make_run(self) -> PacedRun | SaturateRun | OpenRun:
         spec, book, conns, tell = self._spec, self._book, self._conns, self._link.tell
         numbers = range(spec.sessions)
         runs = [lay_out(session_runs(self._clips, spec.seed, n, spec.talk), self._pause) for n in numbers]
@@ -135,6 +140,8 @@ class Driver:
             streams = [map(self._frames.__getitem__, each_chunk(run)) for run in runs]
             return SaturateRun(spec, book, conns, streams, tell)
         sender = Sender(book, conns, self._ring, self._frames, runs)
+        if spec.timetable is not None:
+            return OpenRun(spec, spec.timetable, self._endpoint, book, conns, sender, tell)
         return PacedRun(spec, self._schedule, book, conns, sender, tell)
 
     def _watch_parent(self, parent: int) -> None:

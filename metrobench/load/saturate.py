@@ -8,8 +8,8 @@ from itertools import islice
 from time import monotonic
 
 from metrobench.load.conn import Book, Conn
-from metrobench.load.paced import cpu_seconds, resident_bytes
 from metrobench.load.spec import LoadEvent, LoadSpec
+from metrobench.load.streaming import cpu_seconds, resident_bytes
 from metrobench.schedule import last_chunk
 
 

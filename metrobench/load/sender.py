@@ -52,6 +52,10 @@ class Sender:
         """Seconds from t0 at which the next chunk is due."""
         return self._pacer.next_due
 
+    def frames_sent(self, slot: int) -> int:
+        """Frames of the slot's session whose last chunk has left."""
+        return self._frame[slot]
+
     def send(self, t: float, limit: int) -> float:
         """Send what is due at `t` seconds from t0, at most `limit` chunks; returns the time after the last one."""
         book, frames, place, stop = self._book, self._frames, self._place, self._stop

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import msgspec
+import numpy as np
 
+from metrobench.admission.timetable import Timetable
 from metrobench.corpus.mix import Noise
 from metrobench.corpus.pattern import TALK
 from metrobench.errors import MetrobenchError, NotValidError, UnreachableError, UsageError
@@ -64,12 +66,16 @@ class LoadSpec:
     """File of corpus.stream.save_table with exactly these clips, noise and gain: saves decoding them again."""
     mode: str = "paced"
     """`paced`: the measured run. `saturate`: closed loop, every session sends its next frame as soon as the last one
-    is answered."""
+    is answered. `open`: sessions come and go by the timetable."""
     saturate_seconds: float = 5.0
     """Length of a `saturate` run."""
+    timetable: Timetable | None = None
+    """Mode `open`: when each session comes and goes; `sessions` is its length."""
 
     def schedule(self) -> Schedule:
         """Due times of the run."""
+        if self.timetable is not None:
+            return Schedule(np.array(self.timetable.starts), self.unit, self.first_ready)
         return make_schedule(self.sessions, self.budget, self.unit, self.first_ready, self.seed)
 
     @property
@@ -85,6 +91,8 @@ class LoadSpec:
     @property
     def table_frames(self) -> int:
         """Frames of each session that the facts have room for: cut, measured, and those ready before the end."""
+        if self.timetable is not None:
+            return max(self.timetable.frames)
         if self.mode != "paced":
             return 1
         # after the last measured frame of the last session: the deadline, the grace, the spread of the phases
@@ -98,8 +106,10 @@ class LoadSpec:
                 raise UsageError(f"{name} = {value} is outside {low:g} to {high:g}")
         if self.max_frames < self.frames:
             raise UsageError(f"max_frames = {self.max_frames} is less than frames = {self.frames}")
-        if self.mode not in ("paced", "saturate"):
-            raise UsageError(f"unknown load mode {self.mode!r}", "modes are paced and saturate")
+        if self.mode not in ("paced", "saturate", "open"):
+            raise UsageError(f"unknown load mode {self.mode!r}", "modes are paced, saturate and open")
+        if (self.mode == "open") != (self.timetable is not None and len(self.timetable) == self.sessions):
+            raise UsageError("an open run needs a timetable of its sessions, and only an open run has one")
         if self.talk not in TALK:
             raise UsageError(f"unknown talk pattern {self.talk!r}", f"patterns are {', '.join(TALK)}")
         if not self.clips:

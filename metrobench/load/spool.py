@@ -20,13 +20,13 @@ from metrobench.errors import UsageError
 from metrobench.load.lags import BINS
 from metrobench.load.spec import LoadSpec
 from metrobench.measure.facts import FRAME_DTYPE, RunFacts, SessionFacts
-from metrobench.schedule import make_schedule
+from metrobench.schedule import Schedule, make_schedule
 
 MAX_STALLS = 262_144
 _HEADER = 8  # doubles: t0, time of the last turn, 1 when stopped, number of stalls, spare
 _T0, _NOW, _STOPPED, _STALLS = range(4)
 _STATE_WORDS = _HEADER + BINS + 2 * MAX_STALLS
-_SLOT = 512  # bytes for each session, its JSON and zeros after it
+_SLOT = 1024  # bytes for each session, its JSON and zeros after it
 _ROW = FRAME_DTYPE.itemsize
 
 
@@ -40,13 +40,22 @@ _single = struct.Struct("<f")
 _content = struct.Struct("<iI")
 
 
-class _Saved(msgspec.Struct):
+class _Saved(msgspec.Struct, omit_defaults=True):
     sessions: int
     frames: int
     budget: float
     unit: float
     first_ready: float
     seed: int
+    starts: list[float] | None = None
+    """Open system: when each session's audio begins."""
+    frames_of: list[int] | None = None
+    """Open system: frames of each session."""
+
+    def schedule(self) -> Schedule:
+        if self.starts is not None:
+            return Schedule(np.array(self.starts), self.unit, self.first_ready)
+        return make_schedule(self.sessions, self.budget, self.unit, self.first_ready, self.seed)
 
 
 def reserve(spec: LoadSpec) -> None:
@@ -54,6 +63,8 @@ def reserve(spec: LoadSpec) -> None:
     folder, frames = spec.spool, spec.table_frames
     schedule = spec.schedule()
     saved = _Saved(spec.sessions, frames, spec.budget, spec.unit, spec.first_ready, spec.seed)
+    if spec.timetable is not None:
+        saved.starts, saved.frames_of = list(spec.timetable.starts), list(spec.timetable.frames)
     table = np.zeros((frames, spec.sessions), dtype=FRAME_DTYPE)
     table["session"] = np.arange(spec.sessions)
     table["frame"] = np.arange(frames)[:, None]
@@ -184,15 +195,18 @@ def read_facts(folder: Path) -> RunFacts:
 
 
 def _read_facts(folder: Path, saved: _Saved) -> RunFacts:
-    schedule = make_schedule(saved.sessions, saved.budget, saved.unit, saved.first_ready, saved.seed)
+    schedule = saved.schedule()
     state = (folder / "state.bin").read_bytes()
     frames = np.fromfile(folder / "frames.bin", dtype=FRAME_DTYPE)
     slots = (folder / "sessions.bin").read_bytes()
     words = np.frombuffer(state, dtype=np.float64)
     t_stop = float(words[_NOW])
     stalls = words[_HEADER + BINS :][: 2 * int(words[_STALLS])].reshape(-1, 2)
+    planned = frames["t_ready"] <= t_stop
+    if saved.frames_of is not None:
+        planned &= frames["frame"] < np.array(saved.frames_of)[frames["session"]]
     return RunFacts(
-        frames=frames[frames["t_ready"] <= t_stop],
+        frames=frames[planned],
         sessions=_read_sessions(slots, schedule.phases),
         budget=saved.budget,
         unit=saved.unit,

@@ -90,8 +90,21 @@ def find_collapse(facts: RunFacts, table: FrameTable) -> Collapse:
     if found:
         first = min(found, key=lambda each: each.named_at)
         return Collapse(first.kind, _before(frames, first.onset[0]), first.onset, first.named_at, first.share, dead)
-    kind = Kind.SESSION_DEATH if dead else Kind.OVERLOAD if _overloaded(table) else Kind.NONE
+    kind = Kind.SESSION_DEATH if dead else Kind.OVERLOAD if overloaded(table) else Kind.NONE
     return Collapse(kind, None, None, None, None, dead)
+
+
+def find_silence(table: FrameTable) -> Collapse | None:
+    """The first stall or starvation; sessions may end by themselves, at `table.closed`. None: neither."""
+    frames = _Frames(table)
+    if not frames.open.size:
+        return None
+    stall = _stall(frames)
+    found = [each for each in (stall, _starvation(frames, stall)) if each is not None]
+    if not found:
+        return None
+    first = min(found, key=lambda each: each.named_at)
+    return Collapse(first.kind, _before(frames, first.onset[0]), first.onset, first.named_at, first.share, 0)
 
 
 class _Frames:
@@ -236,7 +249,7 @@ def _before(frames: _Frames, onset: float) -> Before:
     return Before.HEALTHY if span.missed[judged].mean() <= OVERLOAD_SHARE else Before.OVERLOAD
 
 
-def _overloaded(table: FrameTable) -> bool:
+def overloaded(table: FrameTable) -> bool:
     """More than a tenth of the accepted sessions' frames of the last window were missed."""
     span = table.whole
     due = span.due & ~table.refused[:, None]

@@ -73,7 +73,20 @@ class SessionFacts:
     reason: str = ""
     """Why it was refused or closed, in the server's words."""
     filled_tokens: int = 0
-    """Resident tokens given before t0."""
+    """Resident tokens given before its audio."""
+    t_arrived: float | None = None
+    """Open system: scheduled time at which the client came; all times in seconds from t0."""
+    t_connected: float | None = None
+    """Open system: when the handshake was done."""
+    t_accepted: float | None = None
+    t_refused: float | None = None
+    """Open system: when the refusal was complete."""
+    frames: int | None = None
+    """Open system: frames it was to speak for; its connection ends after them."""
+    budget: float | None = None
+    """B of this session in seconds, where it has one of its own."""
+    signals: dict[str, float | str | None] | None = None
+    """What the server said of its state when it refused the session."""
 
 
 @dataclass(slots=True)

@@ -94,11 +94,12 @@ class Span:
     rolled: Bools
     """The server built the session's context again before the answer."""
 
-    def above(self, limit: float) -> Bools:
-        """Due frames with L above `limit` seconds; no answer counts as above."""
+    def above(self, limit: float | Floats) -> Bools:
+        """Due frames with L above `limit` seconds (one, or one a session in shape (sessions, 1)); no answer counts as
+        above."""
         return self.due & (~self.answered | (self.latency > limit + TOLERANCE))
 
-    def above_without_client(self, limit: float) -> Bools:
+    def above_without_client(self, limit: float | Floats) -> Bools:
         """Due frames with L - S above `limit` seconds: late even if the client's own lateness is taken off.
 
         A frame with no answer is excused only where the client's lateness is more than a healthy client has

@@ -98,6 +98,8 @@ def _any(place: int, record: Record) -> tuple[str, ...]:
         found = record.result["policies"].values()
         result = ", ".join(f"{each['collapsed']}/{each['trials']}" for each in found)
         return (str(place), record.kind, what, f"collapsed {result}", "-", "-", "-", "-")
+    if record.kind == "ramp" and (record.result or {}).get("ramp"):
+        return (str(place), record.kind, what, *_ramp(record.result or {}))
     result = f"{last.sessions}: {last.outcome}" if last else record.status
     if last and record.kind == "check":
         misses = last.verdict["misses"]
@@ -108,6 +110,15 @@ def _any(place: int, record: Record) -> tuple[str, ...]:
 def _host(url: str) -> str:
     """Host and port, without a user's name."""
     return url.rpartition("://")[2].partition("/")[0].rpartition("@")[2]
+
+
+def _ramp(result: dict[str, Any]) -> tuple[str, ...]:
+    found: dict[str, Any] = result["ramp"]
+    star = "N* not reached" if found["n_star"] is None else f"N* {found['n_star']:.0f}"
+    missed = percent(found["missed"] / found["due"]) if found["due"] else "-"
+    p50, p99 = ("-" if (value := found["latency"][name]) is None else seconds(value) for name in ("p50", "p99"))
+    kv = result.get("kv_peak")
+    return star, missed, p50, p99, "-" if kv is None else percent(kv, 0)
 
 
 def _interval(record: Record) -> str:

@@ -42,6 +42,7 @@ def runs(records: Sequence[Stored]) -> Iterator[str]:
     lines = [
         {**_record(stored), **_probe(stored.record, probe)} for stored in records for probe in stored.record.probes
     ]
+    lines += [{**_record(stored), **_ramp(stored.record)} for stored in records if _ramp(stored.record)]
     names = list(dict.fromkeys(name for line in lines for name in line)) or [*_record_names()]
     yield _line(names)
     for line in lines:
@@ -91,6 +92,28 @@ def _record(stored: Stored) -> dict[str, Any]:
         "created": record.created,
         "metrobench": record.environment.versions.get("metrobench"),
         "warnings": " ".join(warning.code for warning in record.warnings),
+    }
+
+
+def _ramp(record: Record) -> dict[str, Any]:
+    """The numbers of an open system; empty where the record is of none."""
+    found: dict[str, Any] | None = (record.result or {}).get("ramp")
+    if found is None:
+        return {}
+    return {
+        "workload": record.setting["workload"],
+        "admission": record.setting["admission"],
+        **{name: found[name] for name in ("offered", "admitted", "refused", "lost", "n_star", "peak")},
+        **{f"{name}_session_s": found[f"{name}_seconds"] for name in ("offered", "admitted", "good")},
+        "converged_s": found["converged_after"],
+        "oscillation_share": found["oscillation"],
+        "fairness": found["fairness"],
+        "due": found["due"],
+        "missed": found["missed"],
+        "p50_s": found["latency"]["p50"],
+        "p99_s": found["latency"]["p99"],
+        "collapse": found["collapse"]["kind"],
+        "kv_peak_share": (record.result or {}).get("kv_peak"),
     }
 
 

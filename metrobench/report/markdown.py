@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from metrobench.records import Record
-from metrobench.report import capacity_table, collapse_table, comparison, sentence, trust
+from metrobench.report import capacity_table, collapse_table, comparison, ramp_table, sentence, trust
 from metrobench.report.stored import Stored
 
 MOST_WORDS = 10
@@ -30,7 +30,11 @@ def _record(record: Record) -> str:
         parts.append(f"Limited by {result['limited_by']['limit']}: {_words(result['limited_by']['why'])}.")
     if result.get("arithmetic"):
         parts.append(f"{_words(result['arithmetic'])}.")
-    if record.kind == "collapse":
+    if record.kind == "ramp":
+        if result.get("ramp"):
+            parts.append(_table(ramp_table.HEADINGS, ramp_table.timeline(record, ramp_table.MOST_LINES)))
+            parts.append(_list(f"{name}: {_words(words)}" for name, words in ramp_table.facts(record)))
+    elif record.kind == "collapse":
         parts.append(_table(collapse_table.HEADINGS, collapse_table.rows(record)))
         parts.append(_list(_words(remark) for remark in collapse_table.remarks(record)))
     else:

@@ -18,9 +18,11 @@ from metrobench.load import spool
 from metrobench.measure.facts import RunFacts
 from metrobench.measure.telemetry import Row, since
 from metrobench.measure.verdict import Verdict
+from metrobench.open_probe import conclude
 from metrobench.probe import discard_raw
 from metrobench.probe_record import doubts, judge_run, make_record
 from metrobench.records import ProbeRecord, Record, RunFolder, write_facts
+from metrobench.report import ramp_table
 from metrobench.report.search_result import Runs, interrupted_search, search_result, stored_arithmetic
 
 WORDS = "the command was killed; what it had recorded by then was salvaged"
@@ -66,6 +68,8 @@ def store(folder: RunFolder, record: Record, found: list[Recovered]) -> None:
     for each in found:
         write_facts(each.place, each.facts, each.rows)
     folder.write(record)
+    for each in found:
+        discard_raw(each.place)
     for probe in record.probes:
         discard_raw(folder.path / probe.folder)
 
@@ -84,7 +88,9 @@ def _read(raw: Path, path: Path, record: Record | None) -> Recovered | None:
     facts, rows = read_raw(raw)
     if not len(facts.frames):
         return None
-    if record is not None:
+    if record is not None and record.kind == "ramp":
+        record.result = ramp_table.result(conclude(facts, rows, {}, []))
+    elif record is not None:
         begun = read_begun(raw)
         if begun is None:
             raise UsageError(f"{raw} does not say what was measured")

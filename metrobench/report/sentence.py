@@ -12,6 +12,8 @@ def verdict(record: Record) -> str:
     """What was found, in one sentence without units of the trade."""
     if record.kind == "capacity":
         return _capacity(record)
+    if record.kind == "ramp":
+        return _ramp(record)
     if not record.probes:
         return "Nothing was measured."
     if record.kind == "collapse":
@@ -29,6 +31,11 @@ def objective(setting: dict[str, Any]) -> str | None:
 def beside(record: Record) -> str:
     """What the sentence rests on: the rule, the policy, the length of a run."""
     setting = record.setting
+    if record.kind == "ramp":
+        admission = setting["admission"] or "its own"
+        parts = (record.profile["name"], setting["endpoint"] or setting["kv"], f"admission {admission}")
+        length = f"{setting['workload']}, {setting['offer']} sessions offered in {seconds(record.wall_seconds)}"
+        return " · ".join((*parts, f"budget {seconds(setting['budget'])}", length))
     rule = objective(setting) or f"at most {rate(setting['q'])} of frames later than {seconds(setting['budget'])}"
     spans = sorted({probe.span_seconds for probe in record.probes})
     length = f"{seconds(spans[0])} to {seconds(spans[-1])} a run" if len(spans) > 1 else ""
@@ -83,6 +90,23 @@ def _batch(record: Record) -> str:
         count = f"none of {found['trials']}" if not found["collapsed"] else f"{found['collapsed']} of {found['trials']}"
         parts.append(f"{count} at {policy}")
     return f"Runs of {record.setting['sessions']} sessions that collapsed: {', '.join(parts)}."
+
+
+def _ramp(record: Record) -> str:
+    found: dict[str, Any] | None = (record.result or {}).get("ramp")
+    if found is None:
+        return "Nothing was measured."
+    if found["client"]["lagging"]:
+        return "This run proves nothing: the client itself was late."
+    kind = found["collapse"]["kind"]
+    ended = f" Serving ended in {kind}." if kind in ("stall", "starvation", "engine-death") else ""
+    share = found["good_seconds"] / found["admitted_seconds"] if found["admitted_seconds"] else 0.0
+    good = f"{percent(share)} of the admitted speech was answered in time"
+    if found["n_star"] is not None:
+        held = f"About {found['n_star']:.0f} sessions were held at once"
+        return f"{held}, {found['refused']} of {found['offered']} were refused, and {good}.{ended}"
+    some = "none was refused" if not found["refused"] else f"{found['refused']} were refused"
+    return f"Of {found['offered']} sessions {some}; {found['peak']} were open at the most, and {good}.{ended}"
 
 
 def _run(probe: ProbeRecord) -> str:

@@ -14,6 +14,7 @@ from metrobench.errors import UsageError
 from metrobench.lock import held
 from metrobench.measure.facts import TELEMETRY_FIELDS, RunFacts
 from metrobench.measure.limits import LimitedBy
+from metrobench.measure.open_system import OpenSystem
 from metrobench.measure.plan import Slo, check_plan
 from metrobench.measure.telemetry import Row
 from metrobench.measure.verdict import Verdict
@@ -173,18 +174,46 @@ class _Found(_Beside, kw_only=True):
     stopped: str
 
 
+class _Offered(msgspec.Struct):
+    """What it reads of the setting of an open system."""
+
+    offer: int
+    rate: float
+    hold: float
+    workload: str
+    arrivals: str
+    full: bool
+    admission: str | None
+    length: float
+
+
+class _Ramp(_Beside, kw_only=True):
+    """What it reads of its result."""
+
+    ramp: OpenSystem
+    caps: list[tuple[float, float]]
+    rho: list[tuple[float, float]]
+    kv_peak: float | None
+    complaints: list[str]
+
+
+_RESULTS: dict[str, type[msgspec.Struct]] = {"capacity": _Found, "ramp": _Ramp}
+
+
 def _understand(file: Path, record: Record) -> None:
     """Raises UsageError where the record lacks something that a report reads."""
     try:
         setting = msgspec.convert(record.setting, _Setting)
         msgspec.convert(record.profile, _Profile)
+        if record.kind == "ramp":
+            msgspec.convert(record.setting, _Offered)
         for policy in setting.kv.split(","):
             parse_policy(policy)
         for probe in record.probes:
             msgspec.convert(probe.verdict, Verdict)
             check_plan(plan_of(record, probe))
         if record.result is not None:
-            msgspec.convert(record.result, _Found if record.kind == "capacity" else _Beside)
+            msgspec.convert(record.result, _RESULTS.get(record.kind, _Beside))
     except (ArithmeticError, UsageError, msgspec.ValidationError) as error:
         raise UsageError(
             f"{file} is a record that this version does not understand: {error}",

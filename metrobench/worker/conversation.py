@@ -482,7 +482,15 @@ def _item(response: _Response, status: str, text: str | None) -> dict[str, Any]:
     }
 
 
-def server_error(code: str, message: str) -> bytes:
-    """The error a client gets that has no session."""
-    detail = {"type": "server_error", "code": code, "message": message, "param": None, "event_id": None}
+def server_error(code: str, message: str, own: dict[str, Any] | None = None) -> bytes:
+    """The error a client gets that has no session. `own`: this server's additions to the dialect."""
+    detail: dict[str, Any] = {
+        "type": "server_error",
+        "code": code,
+        "message": message,
+        "param": None,
+        "event_id": None,
+    }
+    if own is not None:
+        detail["metrobench"] = own
     return msgspec.json.encode({"type": "error", "event_id": "event_1", "error": detail})

@@ -17,6 +17,7 @@ import msgspec
 
 from metrobench.errors import MetrobenchError, UnreachableError, UsageError
 from metrobench.worker import channel, cores, osproc
+from metrobench.worker.admission import Admission
 from metrobench.worker.conversation import Shared
 from metrobench.worker.engine import VllmEngine, device_name
 from metrobench.worker.features import Extractor
@@ -63,7 +64,9 @@ async def _serve(spec: WorkerSpec, folder: Path, end: socket.socket, telemetry: 
     engine = VllmEngine(spec, folder)
     if spec.front_cores is not None:
         cores.pin_all_threads(spec.front_cores)
-    gateway = Gateway(engine, _shared(spec, engine), spec.max_sessions, engine.kv_sessions)
+    budget = spec.profile.budget if spec.budget is None else spec.budget
+    admission = Admission(spec.admission, budget, engine.stats, engine.kv_sessions, spec.max_sessions)
+    gateway = Gateway(engine, _shared(spec, engine), admission)
     try:
         port = await gateway.start(spec.host, spec.port)
     except OSError as error:
@@ -72,7 +75,7 @@ async def _serve(spec: WorkerSpec, folder: Path, end: socket.socket, telemetry: 
     gc.freeze()
     info = _info(spec, engine, port)
     channel.send(end, channel.Ready(msgspec.Raw(msgspec.json.encode(info))))
-    sampling = asyncio.create_task(_sample(engine, gateway, telemetry))
+    sampling = asyncio.create_task(_sample(engine, gateway, admission, telemetry))
     reason = await engine.died()
     gateway.engine_died(reason)
     with contextlib.suppress(OSError):
@@ -134,14 +137,15 @@ def _version(module: str) -> str:
     return str(getattr(sys.modules[module], "__version__", "unknown"))
 
 
-async def _sample(engine: VllmEngine, gateway: Gateway, telemetry: int) -> None:
+async def _sample(engine: VllmEngine, gateway: Gateway, admission: Admission, telemetry: int) -> None:
     """Append one JSON line every SAMPLE_EVERY to the telemetry memory."""
     pid = engine.pid()
     due = time.monotonic()
     while True:
         due += SAMPLE_EVERY
         await asyncio.sleep(max(0.0, due - time.monotonic()))
-        os.write(telemetry, msgspec.json.encode(_snapshot(engine, gateway, pid)) + b"\n")
+        sample = _snapshot(engine, gateway, pid) | {"admission_cap": admission.door.controller.cap}
+        os.write(telemetry, msgspec.json.encode(sample) + b"\n")
 
 
 def _snapshot(engine: VllmEngine, gateway: Gateway, pid: int) -> dict[str, Any]:

@@ -20,6 +20,7 @@ from picows import (
 )
 
 from metrobench.worker import conversation
+from metrobench.worker.admission import Admission, refusal
 from metrobench.worker.conversation import Conversation, Shared
 from metrobench.worker.engine import Engine
 
@@ -33,12 +34,11 @@ CLOSE_GRACE = 2.0
 class Gateway:
     """All sockets of one worker. `close_all` and `engine_died` may be called at any time."""
 
-    def __init__(self, engine: Engine, shared: Shared, max_sessions: int, kv_sessions: int | None = None) -> None:
-        """`kv_sessions`: sessions that the KV pool holds for ever; None: no limit by KV."""
-        self._kv_sessions = kv_sessions
+    def __init__(self, engine: Engine, shared: Shared, admission: Admission) -> None:
         self._engine = engine
         self._shared = shared
-        self._max_sessions = max_sessions
+        self._admission = admission
+        self._watching: asyncio.Task[None] | None = None
         self._server: Any = None
         self._sockets: set[_Socket] = set()
         self._count = 0
@@ -56,6 +56,7 @@ class Gateway:
             websocket_handshake_timeout=30,
             backlog=4096,
         )
+        self._watching = asyncio.create_task(self._admission.watch(lambda: self.sessions))
         return int(self._server.sockets[0].getsockname()[1])
 
     def _route(self, request: WSUpgradeRequest) -> Any:
@@ -79,13 +80,10 @@ class Gateway:
             send(conversation.server_error("engine_dead", self.dead))
             close(conversation.CLOSE_INTERNAL, "engine_dead")
             return None
-        if len(self._sockets) >= self._max_sessions:
-            send(conversation.server_error("session_limit", f"all {self._max_sessions} sessions are taken"))
-            close(conversation.CLOSE_TRY_LATER, "session_limit")
-            return None
-        if self._kv_sessions is not None and len(self._sockets) >= self._kv_sessions:
-            send(conversation.server_error("kv_limit", f"the KV pool holds {self._kv_sessions} sessions for ever"))
-            close(conversation.CLOSE_TRY_LATER, "kv_limit")
+        decision = self._admission.ask(len(self._sockets))
+        if not decision.admitted:
+            send(refusal(decision))
+            close(conversation.CLOSE_TRY_LATER, decision.code)
             return None
         self._sockets.add(socket)
         self._count += 1
@@ -93,7 +91,9 @@ class Gateway:
 
     def forget(self, socket: _Socket) -> None:
         """Its place is free again."""
-        self._sockets.discard(socket)
+        if socket in self._sockets:
+            self._sockets.discard(socket)
+            self._admission.left()
 
     def engine_died(self, reason: str) -> None:
         """Tell every session, close all of them, answer 503 from now on."""
@@ -109,6 +109,8 @@ class Gateway:
 
     async def close(self) -> None:
         """Stop listening and drop every socket."""
+        if self._watching is not None:
+            self._watching.cancel()
         if self._server is not None:
             self._server.close()
         for socket in list(self._sockets):

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import AsyncGenerator
 from contextlib import aclosing
 from dataclasses import dataclass, field
+from time import monotonic
 from typing import Any, Protocol, cast
 
 import numpy as np
@@ -113,6 +114,9 @@ class Session:
         self._rules = rules
         self._listener = listener
         self._queue: deque[tuple[list[int], bool]] = deque()
+        self._complete: deque[float] = deque()
+        """When each frame that is not answered yet was complete, CLOCK_MONOTONIC."""
+        self._latencies: list[float] = []
         self._fill = 0
         self._context = Context(rules.policy)
         self._plan = RolloverPlan(rules.policy, rules.most_tokens, rules.max_model_len, number)
@@ -150,7 +154,14 @@ class Session:
     def push(self, tokens: list[int], user_speaks: bool) -> None:
         """Queue one complete frame."""
         self._queue.append((tokens, user_speaks))
+        self._complete.append(monotonic())
         self._wake.set()
+
+    def latencies(self, now: float, overdue: float) -> list[float]:
+        """Seconds from complete audio to complete answer of the frames answered since the last call, and how long each
+        one that waits for more than `overdue` seconds has waited by `now`."""
+        answered, self._latencies = self._latencies, []
+        return answered + [now - since for since in self._complete if now - since > overdue]
 
     def fill(self, tokens: int) -> None:
         """Put `tokens` random tokens of this session's own into the context, ahead of any audio."""
@@ -265,6 +276,7 @@ class Session:
             self._listener.filled(len(flight.tokens))
             return
         self.frames += 1
+        self._latencies.append(monotonic() - self._complete.popleft())
         rolled, self._rolled = self._rolled, False
         self._listener.frame_done(FrameDone(flight.frame, flight.sampled, flight.speaking, self.resident, rolled))
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from metrobench.admission.choice import KV_BOUND, Choice
 from metrobench.errors import UsageError
 from metrobench.policy import KvPolicy
 from metrobench.profiles import Profile
@@ -43,6 +44,10 @@ class WorkerSpec:
     host: str = "127.0.0.1"
     port: int = 0
     """0: any free port."""
+    admission: Choice = KV_BOUND
+    """Who may join."""
+    budget: float | None = None
+    """B in seconds, which the controller aims at; None: the profile's."""
     guard_positions: bool = True
     """False leaves the position limit to the engine, which then dies with all its sessions."""
 

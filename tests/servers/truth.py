@@ -51,6 +51,8 @@ class Script:
     """(session, frame, code): an error message."""
     refuse: list[int] = field(default_factory=list)
     """Sessions that get `session_limit` and close 1013."""
+    limit: int = 0
+    """Sessions at a time; one more is refused with its signals, code `overloaded` and close 1013. 0: no limit."""
     stall: tuple[float, float] | None = None
     """(start, length): seconds after the first audio in which no answer leaves; they leave at its end."""
     greet: bool = True
@@ -79,6 +81,7 @@ class _Session(WSListener):  # type: ignore[misc]
         self.rate = 24_000
         self.frame = 0
         self.open = True
+        self.counted = False
 
     def on_ws_connected(self, transport: WSTransport) -> None:
         self.transport = transport
@@ -89,6 +92,14 @@ class _Session(WSListener):  # type: ignore[misc]
             self.say({"type": "error", "error": {"type": "server_error", "code": "session_limit", "message": "full"}})
             self.close(1013, "session limit")
             return
+        if script.limit and self.world.open >= script.limit:
+            own = {"sessions": self.world.open, "cap": script.limit, "retry_after_ms": 4000.0}
+            error = {"type": "server_error", "code": "overloaded", "message": "full for now", "metrobench": own}
+            self.say({"type": "error", "error": error})
+            self.close(1013, "overloaded")
+            return
+        self.counted = True
+        self.world.open += 1
         self.say({"type": "session.created", "session": self.describe(0)})
 
     def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
@@ -101,6 +112,8 @@ class _Session(WSListener):  # type: ignore[misc]
 
     def on_ws_disconnected(self, transport: WSTransport) -> None:
         self.open = False
+        self.world.open -= self.counted
+        self.counted = False
 
     def handle(self, message: dict[str, Any]) -> None:
         script, world = self.world.script, self.world
@@ -192,6 +205,7 @@ class World:
         self.first_audio = 0.0
         self.free_at = 0.0
         self.sessions = 0
+        self.open = 0
 
     def listener(self, request: Any) -> _Session:
         """A new connection."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import metrobench
 from metrobench.records import Record
 from metrobench.report import comparison, sentence
-from metrobench.report.html import elements, sections
+from metrobench.report.html import elements, ramp, sections
 from metrobench.report.html.figures import Figures, of_records, of_search
 from metrobench.report.view import View
 
@@ -22,6 +22,10 @@ def page(view: View) -> str:
     trials = record.kind == "collapse"
     against = of_search(drawn, record) if searched else ""
     closeups = [sections.closeup(drawn, run, alone=len(record.probes) == 1, whole=not trials) for run in view.closeups]
+    if record.kind == "ramp":
+        main = "".join((ramp.findings(drawn, record), sections.warnings(view), sections.setting(record)))
+        title = f"{record.kind} {record.profile['name']}: {sentence.verdict(record)}"
+        return elements.document(title, sections.verdict(view), main, _footer())
     main = "".join(
         (
             sections.collapses(drawn, view) if trials else "",

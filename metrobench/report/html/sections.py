@@ -85,6 +85,16 @@ def trusted(view: View) -> str:
     )
 
 
+def warnings(view: View) -> str:
+    """What is to be read with care, where there are no checks of single runs."""
+    record = view.stored.record
+    return elements.section(
+        "Read with care",
+        elements.items(warning.advice for warning in record.warnings),
+        elements.items(f"Not shown: {complaint}" for complaint in view.stored.complaints),
+    )
+
+
 def runs_by_sessions(record: Record) -> str:
     """The table of a search."""
     rows = [capacity_table.cells(row) for row in capacity_table.rows(record)]

@@ -1,0 +1,120 @@
+"""`metrobench ramp`: an open system. Sessions arrive, admission decides, those admitted talk and leave."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+from click.core import ParameterSource
+
+from metrobench.cli import options
+
+if TYPE_CHECKING:
+    from metrobench.admission.workload import Workload
+
+JOIN, JOIN_FULL = 1.0, 10.0
+"""Seconds a session has from its arrival to its acceptance; where it is filled first."""
+
+
+@click.command()
+@click.option(
+    "--offer", type=click.IntRange(1, options.MAX_SESSIONS), required=True, metavar="N", help="Sessions that arrive."
+)
+@click.option("--rate", metavar="RATE", help="How fast they arrive, for example 8/s. [default: the workload's]")
+@click.option("--hold", metavar="TIME", help="How long each stays, in the mean. [default: the workload's]")
+@click.option(
+    "--workload",
+    default="steady",
+    show_default=True,
+    metavar="NAME",
+    help="Who calls, when, for how long: a shipped workload, or the path of a .toml file.",
+)
+@options.admission
+@options.model
+@options.budget
+@options.server
+@options.audio
+@options.seed
+@options.output
+@options.vllm_args
+@click.pass_context
+def ramp(
+    ctx: click.Context,
+    /,
+    offer: int,
+    rate: str | None,
+    hold: str | None,
+    workload: str,
+    admission: str | None,
+    out: Path,
+    as_json: bool,
+    quiet: bool,
+    **asked: Any,
+) -> None:
+    """Open system: sessions come and go, admission decides. N*, goodput, refusals."""
+    from metrobench.admission.choice import AIMD_KV, parse_admission
+    from metrobench.admission.workload import load_workload, timetable
+    from metrobench.cli.bench import Bench, Request
+    from metrobench.cli.output import say, say_json
+    from metrobench.load.files import allow_files
+    from metrobench.open_probe import open_probe
+    from metrobench.probe import discard_raw
+    from metrobench.report import ramp_table, terminal
+    from metrobench.servers import EmbeddedServer, check_admission
+    from metrobench.units import parse_duration, parse_frequency
+
+    calls = load_workload(workload)
+    given = {name for name in ("talk", "noise", "language") if _typed(ctx, name)}
+    request = Request(miss_rate=None, slo=None, **asked | _audio(calls, given))
+    check_admission(admission, request.endpoint)
+    choice = parse_admission(admission or AIMD_KV)
+    bench = Bench("ramp", request, out, quiet or as_json)
+    join = JOIN_FULL if calls.full else JOIN
+    each = parse_duration(hold, name="--hold") if hold else calls.holding.mean_s
+    pace = parse_frequency(rate, name="--rate") if rate else calls.arrivals.rate
+    unit = bench.profile.timing.unit
+    plan = timetable(calls, offer, rate=pace, hold=each, budget=bench.budget, unit=unit, join=join, seed=request.seed)
+    length = float(plan.ends(unit).max()) + bench.budget
+    setting = bench.setting(span=None, stop_when_failed=False, extend_unresolved=False)
+    bench.record.setting |= {
+        "offer": offer,
+        "rate": pace,
+        "hold": each,
+        "workload": calls.name,
+        "arrivals": calls.arrivals.process,
+        "full": calls.full and bench.policy.bounded,
+        "admission": str(choice) if request.endpoint is None else None,
+        "length": round(length, 1),
+    }
+    allow_files(offer)
+    bench.consent(offer, length)
+    with bench.recorded():
+        if not as_json:
+            say(ramp_table.heading(bench.record))
+        setting = bench.with_audio(setting)
+        with bench.server() as server:
+            if isinstance(server, EmbeddedServer):
+                server = server.admitting(choice, bench.budget)
+            watch = bench.watch("ramp", length)
+            found = open_probe(setting, server, plan, calls.full, request.seed, bench.folder.path, watch)
+            discard_raw(bench.folder.path)
+        arithmetic = terminal.arithmetic(bench.profile, bench.policy, setting.budget)
+        bench.record.result = ramp_table.result(found) | {"arithmetic": arithmetic}
+    if as_json:
+        say_json(bench.record)
+    else:
+        say(ramp_table.text(bench.record))
+        say(f"report   {bench.folder.path / 'index.html'}")
+    sys.exit(bench.exit_code(3 if found.findings.client_limited else 0))
+
+
+def _typed(ctx: click.Context, name: str) -> bool:
+    return ctx.get_parameter_source(name) not in (ParameterSource.DEFAULT, None)
+
+
+def _audio(workload: Workload, given: set[str]) -> dict[str, str]:
+    """How the workload's callers talk, where the command line does not say otherwise."""
+    audio = {"talk": workload.audio.talk, "noise": workload.audio.noise, "language": workload.audio.language}
+    return {name: value for name, value in audio.items() if value is not None and name not in given}
