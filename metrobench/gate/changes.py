@@ -11,7 +11,7 @@ from msgspec import Struct
 from metrobench.gate.findings import Answer, Effect, Finding
 from metrobench.gate.groups import Group
 from metrobench.gate.knee import RUN_SD, knee
-from metrobench.gate.moderated import PASS_RISK, Change, More, Value, contrast, more, paired
+from metrobench.gate.moderated import PASS_RISK, Change, More, Value, contrast, enough, more, paired
 from metrobench.gate.rules import Rule
 from metrobench.gate.samples import Sample, Trial
 
@@ -98,16 +98,20 @@ def _decide(
     if change.upper(PASS_RISK) <= limit:
         return Finding(**found, answer=Answer.PASS)
     further = more(change, limit, risk, prior_df)
-    return Finding(**found, answer=Answer.CANNOT_TELL, more=further, why=_undecided(further, change))
+    wanted = further or enough(change)
+    return Finding(**found, answer=Answer.CANNOT_TELL, more=wanted, why=_undecided(wanted, change, sure=bool(further)))
 
 
-def _undecided(further: More | None, change: Change) -> str:
-    if further is None:
+def _undecided(wanted: More | None, change: Change, *, sure: bool) -> str:
+    """`sure`: the records wanted decide, if what was seen holds; else they are what it takes to know that."""
+    if wanted is None:
         return "the change lies too near the limit for any reasonable number of records to decide"
+    would = "would decide, if what was seen holds" if sure else "would say how near the limit it is"
     if change.paired:
-        return f"{_records(further.current, 'pair')} would decide, if what was seen holds"
-    both = f", {_records(further.baseline, 'record')} of the baseline" if further.baseline else ""
-    return f"{_records(further.current, 'record')}{both} would decide, if what was seen holds"
+        return f"{_records(wanted.current, 'pair')} {would}"
+    sides = [_records(wanted.current, "record")] if wanted.current else []
+    sides += [f"{_records(wanted.baseline, 'record')} of the baseline"] if wanted.baseline else []
+    return f"{' and '.join(sides)} {would}"
 
 
 def _records(count: int, what: str) -> str:

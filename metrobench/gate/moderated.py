@@ -18,6 +18,8 @@ POWER = 0.9
 """Chance of a decision that a recommended number of records aims at, if the true change is the one seen."""
 MOST_MORE = 20
 """Most further records that are recommended on a side."""
+ENOUGH, ENOUGH_PAIRS = 3, 6
+"""Records of a side, and pairs, from which on a change that lies near its limit is believed to lie there."""
 
 
 class Value(Struct, frozen=True):
@@ -124,6 +126,13 @@ def more(change: Change, limit: float, risk: float, prior_df: float) -> More | N
         if decided(change.value, error, df, limit, risk):
             return extra
     return None
+
+
+def enough(change: Change) -> More | None:
+    """Further records for an estimate that is near the limit and rests on few; None: it does not."""
+    least = ENOUGH_PAIRS if change.paired else ENOUGH
+    wanted = More(max(0, least - change.current), max(0, least - change.baseline))
+    return wanted if wanted.current or wanted.baseline else None
 
 
 def decided(value: float, error: float, df: float, limit: float, risk: float) -> bool:
