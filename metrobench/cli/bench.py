@@ -24,6 +24,7 @@ from metrobench.endpoints.realtime import check_url
 from metrobench.endpoints.registry import PROTOCOLS
 from metrobench.environment import describe_machine
 from metrobench.errors import MetrobenchError, UsageError
+from metrobench.gate.samples import Pair
 from metrobench.load.spec import LoadEvent
 from metrobench.measure.plan import Slo
 from metrobench.measure.warnings import Warn
@@ -107,6 +108,7 @@ class Bench:
         if request.endpoint is None:
             check_room(self.profile, self.policy, request.pool_tokens)
         self._given: Path | None = None
+        self._label = ""
         self.folder: RunFolder
         self.out = out
         self.audio = choose_audio(request.audio, request.language, request.noise, request.gain, request.talk)
@@ -180,7 +182,14 @@ class Bench:
     @property
     def name(self) -> str:
         """The run folder's, after its date."""
-        return f"{self.kind}-{self.profile.name}"
+        return f"{self.kind}-{self.profile.name}{self._label}"
+
+    def pair_with(self, other: Bench | None, pair: Pair) -> None:
+        """This record is one side of a pair; `other`: the side that follows the same signals and shows on one line."""
+        self._label = f"-{pair.place}{pair.side}"
+        self.record.setting["pair"] = msgspec.to_builtins(pair)
+        if other is not None:
+            self.live, self.interrupts = other.live, other.interrupts
 
     def limit_time(self, length: float | None) -> None:
         """From now on measure for at most `length` seconds; None: for as long as it takes."""

@@ -79,6 +79,21 @@ server = group(
     click.option("--yes", is_flag=True, help="Do not ask before loading an address that is not this machine."),
     worker,
 )
+interleave = group(
+    click.option(
+        "--interleave",
+        nargs=2,
+        metavar="A B",
+        help="Measure two KV policies, or two ws:// addresses, alternately and compare them pair by pair.",
+    ),
+    click.option(
+        "--pairs",
+        type=click.IntRange(1, 100),
+        default=3,
+        show_default=True,
+        help="How often --interleave measures both.",
+    ),
+)
 vllm_args = click.argument("vllm_args", nargs=-1, type=click.UNPROCESSED, metavar="[-- VLLM_ARGUMENTS]")
 time_limit = group(
     click.option("--max-time", metavar="TIME", help="End after this long at most, with what was found by then."),

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from metrobench.cli import options
+
+if TYPE_CHECKING:
+    from metrobench.cli.bench import Bench
+    from metrobench.probe import Setting
+    from metrobench.records import ProbeRecord
+    from metrobench.servers import Server
 
 
 @click.command()
@@ -22,6 +28,7 @@ from metrobench.cli import options
 @options.budget
 @options.objective
 @options.server
+@options.interleave
 @options.time_limit
 @options.audio
 @options.seed
@@ -32,6 +39,8 @@ def run(
     duration: str,
     max_time: str | None,
     dry_run: bool,
+    interleave: tuple[str, str] | None,
+    pairs: int,
     out: Path,
     as_json: bool,
     quiet: bool,
@@ -41,10 +50,14 @@ def run(
     from metrobench.cli import outlook
     from metrobench.cli.bench import Bench, Request
     from metrobench.cli.output import say, say_json
-    from metrobench.probe import probe
     from metrobench.report import terminal
     from metrobench.units import parse_duration
 
+    if interleave is not None:
+        from metrobench.cli.interleave import runs
+
+        how: dict[str, Any] = {"out": out, "as_json": as_json, "quiet": quiet, **asked}
+        sys.exit(runs(interleave, pairs, max_time, dry_run, sessions=sessions, duration=duration, **how))
     span = parse_duration(duration, name="--duration")
     bench = Bench("run", Request(**asked), out, quiet or as_json)
     setting = bench.setting(span=span, stop_when_failed=False, extend_unresolved=False)
@@ -65,15 +78,24 @@ def run(
             say(terminal.heading(bench.record, plan.span, fills=bench.fills))
         setting = bench.with_audio(setting)
         with bench.server() as server:
-            watch = bench.watch(f"{sessions} sessions", plan.seconds)
-            found, _ = probe(setting, server, sessions, bench.request.seed, 1, bench.folder.path, watch)
-            if found.outcome == "interrupted" and not bench.interrupts.signum:
-                found.reasons.append("stopped at --max-time")
-            bench.add(found, ".")
-            bench.record.result = {"arithmetic": terminal.arithmetic(bench.profile, bench.policy, setting.budget)}
+            found = measure(bench, setting, server, sessions)
     if as_json:
         say_json(bench.record)
     else:
         say(terminal.run(bench.record, found))
         say(f"report   {bench.folder.path / 'index.html'}")
     sys.exit(bench.exit_code(3 if found.outcome in ("void", "interrupted") else 0))
+
+
+def measure(bench: Bench, setting: Setting, server: Server, sessions: int) -> ProbeRecord:
+    """The run, on disk and in the record."""
+    from metrobench.probe import probe
+    from metrobench.report import terminal
+
+    watch = bench.watch(f"{sessions} sessions", setting.plan(sessions).seconds)
+    found, _ = probe(setting, server, sessions, bench.request.seed, 1, bench.folder.path, watch)
+    if found.outcome == "interrupted" and not bench.interrupts.signum:
+        found.reasons.append("stopped at --max-time")
+    bench.add(found, ".")
+    bench.record.result = {"arithmetic": terminal.arithmetic(bench.profile, bench.policy, setting.budget)}
+    return found

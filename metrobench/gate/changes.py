@@ -42,14 +42,17 @@ def mscs_drop(rule: Rule, before: Group, now: Group, risk: float) -> Finding:
     }
     if None in middle:
         return _by_bounds(about, rule, bounds[0], bounds[1])
-    alternate = _alternate(before.samples, now.samples)
-    if alternate:
-        pairs = [Value(_loss(a).value - _loss(b).value, _variance(a, b)) for a, b in alternate]
-        # a loss is a positive change: the baseline's knee minus the current one's
-        change = paired([Value(-each.value, each.variance) for each in pairs], SEARCH_DF)
-    else:
-        change = contrast([_loss(each) for each in before.samples], [_loss(each) for each in now.samples], SEARCH_DF)
+    change = capacity_change(before.samples, now.samples)
     return _decide(about, change, -math.log1p(-rule.limit), risk, SEARCH_DF, lambda x: -math.expm1(-x))
+
+
+def capacity_change(before: Sequence[Sample], now: Sequence[Sample]) -> Change:
+    """Of log capacity, a loss counted positive; pair by pair where all were measured so. Every record's search must
+    have found both sides of its capacity."""
+    if alternate := _alternate(before, now):
+        # the baseline's knee minus the current one's
+        return paired([Value(_loss(b).value - _loss(a).value, _variance(a, b)) for a, b in alternate], SEARCH_DF)
+    return contrast([_loss(each) for each in before], [_loss(each) for each in now], SEARCH_DF)
 
 
 def quantile_rise(rule: Rule, before: Group, now: Group, risk: float) -> Finding:
@@ -65,15 +68,19 @@ def quantile_rise(rule: Rule, before: Group, now: Group, risk: float) -> Finding
         side = "the baseline" if not known[0] else "the current runs"
         return Finding(**about, answer=Answer.CANNOT_TELL, why=f"{side}: no {rule.metric}, too few frames or answers")
     about["baseline"], about["current"] = (math.exp(sum(map(math.log, side)) / len(side)) for side in known)
-    sides = [[Value(math.log(value), QUANTILE_SD**2) for value in side] for side in known]
-    alternate = _alternate(before.samples, now.samples)
-    if alternate and len(was) == len(values) == len(alternate) and all(was) and all(values):
-        first, second = (_by_place(group) for group in (before, now))
-        gaps = [Value(math.log(_of(second[k], rule) / _of(first[k], rule)), QUANTILE_SD**2) for k in sorted(first)]
-        change = paired(gaps, QUANTILE_DF)
-    else:
-        change = contrast(sides[0], sides[1], QUANTILE_DF)
+    change = quantile_change(rule.metric, before, now)
     return _decide(about, change, math.log1p(rule.limit), risk, QUANTILE_DF, math.expm1)
+
+
+def quantile_change(metric: str, before: Group, now: Group) -> Change:
+    """Of the log of a quantile of latency; both sides must have one."""
+    sides = [[getattr(trial, metric) for trial in group.trials] for group in (before, now)]
+    alternate = _alternate(before.samples, now.samples)
+    if alternate and len(sides[0]) == len(sides[1]) == len(alternate) and all(sides[0]) and all(sides[1]):
+        gaps = [math.log(getattr(b.trials[0], metric) / getattr(a.trials[0], metric)) for a, b in alternate]
+        return paired([Value(gap, QUANTILE_SD**2) for gap in gaps], QUANTILE_DF)
+    known = [[Value(math.log(value), QUANTILE_SD**2) for value in side if value] for side in sides]
+    return contrast(known[0], known[1], QUANTILE_DF)
 
 
 def _decide(
@@ -183,11 +190,3 @@ def _alternate(before: Sequence[Sample], now: Sequence[Sample]) -> list[tuple[Sa
 
 def _has(partner: dict[tuple[str, int], Sample], sample: Sample) -> bool:
     return sample.pair is not None and (sample.pair.name, sample.pair.place) in partner
-
-
-def _by_place(group: Group) -> dict[tuple[str, int], Trial]:
-    return {(s.pair.name, s.pair.place): t for s, t in zip(group.samples, group.trials, strict=True) if s.pair}
-
-
-def _of(trial: Trial, rule: Rule) -> float:
-    return float(getattr(trial, rule.metric))

@@ -14,11 +14,17 @@ from metrobench.gate.samples import Sample
 FALSE_FAILURES = 0.02
 """Chance that a gate fails where nothing changed, all its comparisons together."""
 
+PAIRS_DIFFER = ("policy", "engine")
+"""Conditions that may differ between the sides of records that were measured alternately."""
+
 
 def judge(policy: Policy, baseline: Sequence[Sample], current: Sequence[Sample], allow: Collection[str]) -> Verdict:
     """`current` against `baseline`; `allow`: conditions (comparability.NAMES) that may differ. Pure."""
     notes = [f"{each.name} is left out: {each.partial}" for each in (*baseline, *current) if each.partial]
     before, now = ([each for each in side if not each.partial] for side in (baseline, current))
+    if _measured_alternately(before, now):
+        # what a pair differs in is what it was measured for
+        allow = {*allow, *PAIRS_DIFFER}
     paired = [
         (rule, pair)
         for rule in policy.rules
@@ -33,6 +39,11 @@ def judge(policy: Policy, baseline: Sequence[Sample], current: Sequence[Sample],
     notes += _unused(now, paired)
     found = tuple(findings)
     return Verdict(answer=overall(found), findings=found, differences=unlike, notes=tuple(notes))
+
+
+def _measured_alternately(before: Sequence[Sample], now: Sequence[Sample]) -> bool:
+    names = [{each.pair.name if each.pair else "" for each in side} for side in (before, now)]
+    return names[0] == names[1] and "" not in names[0]
 
 
 def _groups(rule: Rule, samples: Sequence[Sample], policy: Policy, allow: Collection[str]) -> list[Group]:

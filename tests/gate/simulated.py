@@ -31,14 +31,18 @@ def searched(capacity: float, rng: np.random.Generator, effort: Effort = STANDAR
     trials = []
     while not isinstance(step := search.next_step(), Done):
         room = np.log(capacity / step.sessions) + RUN_SD * rng.standard_normal()
-        outcome = Outcome.UNRESOLVED if abs(room) < UNSURE * rng.random() else Outcome.PASSED if room > 0 else Outcome.FAILED
+        outcome = (
+            Outcome.UNRESOLVED if abs(room) < UNSURE * rng.random() else Outcome.PASSED if room > 0 else Outcome.FAILED
+        )
         search.tell(step.sessions, outcome, narrow=abs(room) < 0.05)
         trials.append(trial(step.sessions, outcome.value))
     found = search.result()
     return sample(*trials, lo=found.lo, hi=found.hi, pair=pair)
 
 
-def several(capacity: float, count: int, rng: np.random.Generator, day_sd: float, effort: Effort = QUICK) -> list[Sample]:
+def several(
+    capacity: float, count: int, rng: np.random.Generator, day_sd: float, effort: Effort = QUICK
+) -> list[Sample]:
     """Searches on different days; the machine scatters by `day_sd` in log capacity."""
     return [searched(capacity * np.exp(day_sd * rng.standard_normal()), rng, effort) for _ in range(count)]
 
