@@ -98,7 +98,9 @@ class EmbeddedServer:
         engine_meter: SpeedMeter | None = None,
         beside_meter: SpeedMeter | None = None,
         vllm_args: dict[str, Any] | None = None,
+        slow: float = 0.0,
     ) -> None:
+        """`slow`: share by which every engine step is made longer, on purpose."""
         self.engine_meter, self.beside_meter = engine_meter, beside_meter
         self._forkserver = forkserver
         self._layout = layout
@@ -109,6 +111,7 @@ class EmbeddedServer:
         self._seed = seed
         self._vllm_args = vllm_args or {}
         self._guard_positions = True
+        self._slow = slow
         self._launched = 0
         self.client_cores: frozenset[int] | None = layout.load
 
@@ -140,6 +143,7 @@ class EmbeddedServer:
             log=log,
             vllm_args=self._vllm_args,
             guard_positions=self._guard_positions,
+            slow=self._slow,
         )
         worker = self._forkserver.launch(spec)
         try:

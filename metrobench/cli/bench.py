@@ -38,7 +38,7 @@ from metrobench.restart import Restart
 from metrobench.search.mscs import Stop
 from metrobench.servers import EmbeddedServer, ForeignServer, Server, check_room, resolve_weights
 from metrobench.speed import SpeedMeter
-from metrobench.units import CHUNK, parse_duration, parse_rate, parse_slo
+from metrobench.units import CHUNK, parse_duration, parse_rate, parse_slo, rate
 from metrobench.worker.cores import layout, threads_on
 from metrobench.worker.features import SILENCE_DBFS
 from metrobench.worker.launcher import ForkServer
@@ -76,6 +76,7 @@ class Request:
     noise: str | None = None
     gain: str | None = None
     talk: str = "half"
+    slow: str | None = None
 
 
 class Bench:
@@ -98,6 +99,9 @@ class Bench:
         self.restart = self._restart(request)
         if request.protocol not in PROTOCOLS:
             raise UsageError(f"unknown protocol {request.protocol!r}", f"known: {', '.join(PROTOCOLS)}")
+        if request.slow is not None and request.endpoint is not None:
+            raise UsageError("--slow is for the embedded worker, not for --endpoint")
+        self.slow = parse_rate(request.slow, name="--slow") if request.slow else 0.0
         self.stand_in = request.endpoint is None and self.weights == STANDIN
         self.policy = self.on_blocks(request.kv)
         self.budget = parse_duration(request.budget, name="budget") if request.budget else self.profile.budget
@@ -245,6 +249,7 @@ class Bench:
             "restart_cmd": self.request.restart_cmd,
             "health": self.request.health,
             "vllm_args": self.vllm_args,
+            "slow": self.slow,
             **self.audio.describe(),
         }
         return setting
@@ -291,6 +296,9 @@ class Bench:
     def embedded(self) -> Iterator[EmbeddedServer]:
         """Fresh embedded workers, forked from a process that loads vLLM now."""
         cores = layout(gpu=self.on_gpu)
+        if self.slow:
+            self.warn(Warn.SLOWED)
+            self.live.line(f"every engine step is made {rate(self.slow)} longer on purpose (--slow)")
         self.live.status("loading vLLM (about 10 s, once)")
         forkserver = ForkServer(self.folder.path / "workers.log", self.profile.stand_in if self.stand_in else None)
         with self.interrupts.at_once():
@@ -311,6 +319,7 @@ class Bench:
                     None if self.on_gpu else engine,
                     beside if cores.engine_alone else None,
                     self.vllm_args,
+                    self.slow,
                 )
 
     @contextmanager

@@ -64,6 +64,9 @@ worker = group(
         metavar="N",
         help="KV pool in tokens. [default: the profile's reference GPU]",
     ),
+    click.option(
+        "--slow", metavar="RATE", hidden=True, help="Slow every engine step by this much, to see that a gate finds it."
+    ),
 )
 server = group(
     click.option("--endpoint", metavar="URL", help="Measure this ws:// address instead of an embedded worker."),

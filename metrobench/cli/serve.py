@@ -34,6 +34,7 @@ def serve(
     kv: str | None,
     weights: str,
     pool_tokens: int | None,
+    slow: str | None,
     host: str,
     port: int,
     max_sessions: int,
@@ -49,6 +50,7 @@ def serve(
     from metrobench.policy import parse_policy
     from metrobench.profiles import load_profile
     from metrobench.servers import check_room, resolve_weights
+    from metrobench.units import parse_rate, rate
     from metrobench.worker.cores import layout
     from metrobench.worker.launcher import ForkServer
     from metrobench.worker.spec import STANDIN, WorkerSpec
@@ -59,6 +61,7 @@ def serve(
     policy = parse_policy(kv or profile.kv, profile.stand_in.block_size if chosen == STANDIN else 1)
     check_room(profile, policy, pool_tokens)
     arguments = parse_vllm(vllm_args)
+    slowed = parse_rate(slow, name="--slow") if slow else 0.0
     cores = layout(gpu=gpu)
     live = Live(quiet=False)
     _check_address(host, port)
@@ -77,6 +80,7 @@ def serve(
             host=host,
             port=port,
             vllm_args=arguments,
+            slow=slowed,
         )
         live.status("loading vLLM (about 10 s)")
         forkserver = ForkServer(log, profile.stand_in if chosen == STANDIN else None)
@@ -87,6 +91,8 @@ def serve(
             live.clear()
             kind = "a stand-in" if worker.info.stand_in else "dummy weights" if chosen == "dummy" else chosen
             say(f"{profile.name} ({kind}) · {worker.info.policy} · at most {max_sessions} sessions")
+            if slowed:
+                say(f"every engine step is made {rate(slowed)} longer on purpose (--slow)")
             say(f"listening on {worker.url} · Ctrl-C ends it · log {log}")
             while interrupts.signum is None:
                 if (death := worker.death()) is not None:

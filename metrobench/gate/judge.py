@@ -21,6 +21,7 @@ PAIRS_DIFFER = ("policy", "engine")
 def judge(policy: Policy, baseline: Sequence[Sample], current: Sequence[Sample], allow: Collection[str]) -> Verdict:
     """`current` against `baseline`; `allow`: conditions (comparability.NAMES) that may differ. Pure."""
     notes = [f"{each.name} is left out: {each.partial}" for each in (*baseline, *current) if each.partial]
+    notes += [f"{each.name}: {each.remark}" for each in (*baseline, *current) if each.remark]
     before, now = ([each for each in side if not each.partial] for side in (baseline, current))
     if _measured_alternately(before, now):
         # what a pair differs in is what it was measured for

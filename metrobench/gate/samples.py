@@ -74,6 +74,8 @@ class Sample(Struct, frozen=True, kw_only=True):
     hi: int | None = None
     """Smallest N confirmed not to hold; None: none."""
     pair: Pair | None = None
+    remark: str = ""
+    """Not empty: what a reader of the gate's answer must know of it."""
     partial: str = ""
     """Not empty: the command did not end; why, a few words."""
 

@@ -36,6 +36,7 @@ def observe(stored: Stored, forecast: bool = False) -> Sample:
         lo=found.get("lo"),
         hi=found.get("hi"),
         pair=msgspec.convert(record.setting["pair"], Pair) if record.setting.get("pair") else None,
+        remark=f"slowed on purpose by {rate(slow)} (--slow)" if (slow := record.setting.get("slow")) else "",
         partial=_partial(stored, bool(probes)),
     )
 
