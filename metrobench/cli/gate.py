@@ -114,22 +114,14 @@ def _samples(asked: tuple[Path, ...], forecast: bool = False) -> list[Sample]:
     return [observe(open_record(file), forecast) for file in {file.resolve(): file for file in files}.values()]
 
 
-def _before(baseline: Path) -> list[Sample]:
-    """The records of a baseline of any kind. Raises UsageError."""
-    from metrobench.report import baseline as files
-
-    if baseline.is_file() and files.is_baseline(baseline):
-        return list(files.read(baseline))
-    return _samples((baseline,))
-
-
 def _sides(samples: list[Sample], baseline: Path | None, rules: Policy) -> tuple[list[Sample], list[Sample]]:
     """Baseline and current. Raises UsageError where a rule wants a baseline and there is none."""
     from metrobench.errors import UsageError
     from metrobench.gate.rules import RELATIVE
+    from metrobench.report.baseline import samples_of
 
     if baseline is not None:
-        return _before(baseline), samples
+        return samples_of(baseline), samples
     if samples and all(sample.pair for sample in samples):
         sides = [[each for each in samples if each.pair and each.pair.side == side] for side in ("a", "b")]
         return sides[0], sides[1]

@@ -11,6 +11,8 @@ import msgspec
 from metrobench.errors import UsageError
 from metrobench.gate.samples import BASELINE, Baseline, Sample
 from metrobench.records import now
+from metrobench.report.observe import observe
+from metrobench.report.stored import find, open_record
 
 
 def is_baseline(file: Path) -> bool:
@@ -19,6 +21,13 @@ def is_baseline(file: Path) -> bool:
         return b'"baseline":' in file.read_bytes()[:200]
     except OSError:
         return False
+
+
+def samples_of(path: Path) -> list[Sample]:
+    """The records of a baseline of any kind: a file of `write`'s, a run folder, or a folder of them. Raises UsageError."""
+    if path.is_file() and is_baseline(path):
+        return list(read(path))
+    return [observe(open_record(file)) for file in find(path)]
 
 
 def read(file: Path) -> tuple[Sample, ...]:
