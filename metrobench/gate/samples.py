@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from typing import Annotated
+
+from msgspec import Meta, Struct
 
 from metrobench.measure.growth import Slope
 from metrobench.measure.intervals import Share
+
+
+Quantile = Annotated[float, Meta(gt=0.0)] | None
 
 
 class Forecast(Struct, frozen=True):
@@ -21,7 +26,7 @@ class Forecast(Struct, frozen=True):
 class Trial(Struct, frozen=True, kw_only=True):
     """One measured run."""
 
-    sessions: int
+    sessions: Annotated[int, Meta(ge=1, le=10**9)]
     """N."""
     outcome: str
     """passed, failed, unresolved or void."""
@@ -29,9 +34,9 @@ class Trial(Struct, frozen=True, kw_only=True):
     """KV policy, or the endpoint's."""
     missed: Share | None = None
     """Miss rate, a census, with its within-run interval; None: no frame fell due."""
-    p50: float | None = None
+    p50: Quantile = None
     """Seconds."""
-    p99: float | None = None
+    p99: Quantile = None
     """Seconds."""
     no_answer: bool = False
     """The 99th percentile falls among frames with no answer."""

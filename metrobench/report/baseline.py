@@ -24,7 +24,7 @@ def is_baseline(file: Path) -> bool:
 
 
 def samples_of(path: Path) -> list[Sample]:
-    """The records of a baseline of any kind: a file of `write`'s, a run folder, or a folder of them. Raises UsageError."""
+    """The records of a baseline file, of a run folder, or of a folder of them. Raises UsageError."""
     if path.is_file() and is_baseline(path):
         return list(read(path))
     return [observe(open_record(file)) for file in find(path)]

@@ -78,14 +78,18 @@ def _trial(stored: Stored, probe: ProbeRecord, forecast: bool) -> Trial:
         outcome=probe.outcome,
         kv=probe.kv or str(stored.record.setting["kv"]),
         missed=msgspec.convert(interval, Share) if interval else None,
-        p50=verdict["latency"]["p50"],
-        p99=verdict["latency"]["p99"],
+        p50=_positive(verdict["latency"]["p50"]),
+        p99=_positive(verdict["latency"]["p99"]),
         no_answer="no answer" in verdict["latency"]["absent"].get("p99", ""),
         slope=msgspec.convert(slope, Slope) if slope else None,
         collapse=kind,
         collapsed=kind in COLLAPSES,
         forecast=_forecast(stored, probe) if forecast and stored.record.kind == "run" else None,
     )
+
+
+def _positive(value: float | None) -> float | None:
+    return value if value is not None and value > 0.0 else None
 
 
 def _forecast(stored: Stored, probe: ProbeRecord) -> Forecast | None:

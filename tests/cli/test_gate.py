@@ -135,6 +135,11 @@ def test_an_interrupted_record_is_reported_and_cannot_be_gated(records: Path, tm
         (b'{"baseline": 99}', "newer metrobench"),
         (b'{"baseline": 1, "samples"', "is not a baseline"),
         (b'{"baseline": 1, "written": "", "samples": [1]}', "is not a baseline"),
+        (
+            b'{"baseline": 1, "written": "", "samples": [{"name": "", "kind": "", "created": "", "conditions": {},'
+            b' "trials": [{"sessions": 0, "outcome": "passed", "kv": ""}]}]}',
+            "is not a baseline",
+        ),
     ],
 )
 def test_what_is_no_record_is_a_sentence_and_exit_2(records: Path, tmp_path: Path, content: bytes, words: str) -> None:

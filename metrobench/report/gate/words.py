@@ -32,13 +32,18 @@ def cells(finding: Finding) -> tuple[str, ...]:
 
 def number(finding: Finding, value: float | None) -> str:
     """A value in the unit of the finding."""
+    return amount(finding.unit, value)
+
+
+def amount(unit: str, value: float | None) -> str:
+    """A value in its unit: sessions, share, seconds or seconds per second."""
     if value is None:
         return "-"
-    if finding.unit == "sessions":
+    if unit == "sessions":
         return f"{value:.0f}" if value >= 20.0 else f"{value:.3g}"
-    if finding.unit == "share":
+    if unit == "share":
         return percent(value, 2 if 0.0 < value < 0.001 else 1)
-    if finding.unit == "seconds per second":
+    if unit == "seconds per second":
         return f"{value * 60_000.0:+.2g} ms/min"
     return seconds(value)
 
