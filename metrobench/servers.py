@@ -99,7 +99,9 @@ class EmbeddedServer:
         engine_meter: SpeedMeter | None = None,
         beside_meter: SpeedMeter | None = None,
         vllm_args: dict[str, Any] | None = None,
+        slow: float = 0.0,
     ) -> None:
+        """`slow`: share by which every engine step is made longer, on purpose."""
         self.engine_meter, self.beside_meter = engine_meter, beside_meter
         self._forkserver = forkserver
         self._layout = layout
@@ -112,6 +114,7 @@ class EmbeddedServer:
         self._guard_positions = True
         self._admission = KV_BOUND
         self._budget: float | None = None
+        self._slow = slow
         self._launched = 0
         self.client_cores: frozenset[int] | None = layout.load
 
@@ -151,6 +154,7 @@ class EmbeddedServer:
             guard_positions=self._guard_positions,
             admission=self._admission,
             budget=self._budget,
+            slow=self._slow,
         )
         worker = self._forkserver.launch(spec)
         try:

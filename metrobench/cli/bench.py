@@ -24,6 +24,7 @@ from metrobench.endpoints.realtime import check_url
 from metrobench.endpoints.registry import PROTOCOLS
 from metrobench.environment import describe_machine
 from metrobench.errors import MetrobenchError, UsageError
+from metrobench.gate.samples import Pair
 from metrobench.load.spec import LoadEvent
 from metrobench.measure.plan import Slo
 from metrobench.measure.warnings import Warn
@@ -37,7 +38,7 @@ from metrobench.restart import Restart
 from metrobench.search.mscs import Stop
 from metrobench.servers import EmbeddedServer, ForeignServer, Server, check_room, resolve_weights
 from metrobench.speed import SpeedMeter
-from metrobench.units import CHUNK, parse_duration, parse_rate, parse_slo
+from metrobench.units import CHUNK, parse_duration, parse_rate, parse_slo, rate
 from metrobench.worker.cores import layout, threads_on
 from metrobench.worker.features import SILENCE_DBFS
 from metrobench.worker.launcher import ForkServer, need_vllm
@@ -75,6 +76,7 @@ class Request:
     noise: str | None = None
     gain: str | None = None
     talk: str = "half"
+    slow: str | None = None
 
 
 class Bench:
@@ -97,6 +99,9 @@ class Bench:
         self.restart = self._restart(request)
         if request.protocol not in PROTOCOLS:
             raise UsageError(f"unknown protocol {request.protocol!r}", f"known: {', '.join(PROTOCOLS)}")
+        if request.slow is not None and request.endpoint is not None:
+            raise UsageError("--slow is for the embedded worker, not for --endpoint")
+        self.slow = parse_rate(request.slow, name="--slow") if request.slow else 0.0
         self.stand_in = request.endpoint is None and self.weights == STANDIN
         self.policy = self.on_blocks(request.kv)
         self.budget = parse_duration(request.budget, name="budget") if request.budget else self.profile.budget
@@ -108,6 +113,7 @@ class Bench:
             check_room(self.profile, self.policy, request.pool_tokens)
             need_vllm()
         self._given: Path | None = None
+        self._label = ""
         self.folder: RunFolder
         self.out = out
         self.audio = choose_audio(request.audio, request.language, request.noise, request.gain, request.talk)
@@ -181,7 +187,14 @@ class Bench:
     @property
     def name(self) -> str:
         """The run folder's, after its date."""
-        return f"{self.kind}-{self.profile.name}"
+        return f"{self.kind}-{self.profile.name}{self._label}"
+
+    def pair_with(self, other: Bench | None, pair: Pair) -> None:
+        """This record is one side of a pair; `other`: the side that follows the same signals and shows on one line."""
+        self._label = f"-{pair.place}{pair.side}"
+        self.record.setting["pair"] = msgspec.to_builtins(pair)
+        if other is not None:
+            self.live, self.interrupts = other.live, other.interrupts
 
     def limit_time(self, length: float | None) -> None:
         """From now on measure for at most `length` seconds; None: for as long as it takes."""
@@ -237,6 +250,7 @@ class Bench:
             "restart_cmd": self.request.restart_cmd,
             "health": self.request.health,
             "vllm_args": self.vllm_args,
+            "slow": self.slow,
             **self.audio.describe(),
         }
         return setting
@@ -283,6 +297,9 @@ class Bench:
     def embedded(self) -> Iterator[EmbeddedServer]:
         """Fresh embedded workers, forked from a process that loads vLLM now."""
         cores = layout(gpu=self.on_gpu)
+        if self.slow:
+            self.warn(Warn.SLOWED)
+            self.live.line(f"every engine step is made {rate(self.slow)} longer on purpose (--slow)")
         self.live.status("loading vLLM (about 10 s, once)")
         forkserver = ForkServer(self.folder.path / "workers.log", self.profile.stand_in if self.stand_in else None)
         with self.interrupts.at_once():
@@ -303,6 +320,7 @@ class Bench:
                     None if self.on_gpu else engine,
                     beside if cores.engine_alone else None,
                     self.vllm_args,
+                    self.slow,
                 )
 
     @contextmanager

@@ -13,6 +13,8 @@ import click
 from metrobench.cli import options
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from metrobench.cli.bench import Bench
     from metrobench.measure.plan import Plan
     from metrobench.measure.verdict import Verdict
@@ -55,13 +57,22 @@ SLOW_EXCUSES = 2
     metavar="N",
     help="Start the search near this many sessions.",
 )
+@options.interleave
 @options.time_limit
 @options.resume
 @options.audio
 @options.seed
 @options.output
 @options.vllm_args
-def capacity(as_json: bool, kv: str | None, max_time: str | None, dry_run: bool, **asked: Any) -> None:
+def capacity(
+    as_json: bool,
+    kv: str | None,
+    max_time: str | None,
+    dry_run: bool,
+    interleave: tuple[str, str] | None,
+    pairs: int,
+    **asked: Any,
+) -> None:
     """How many sessions a deployment sustains (MSCS), fresh server per run.
 
     Several policies, as in --kv unbounded,window:1024,window:1024+16, are measured one after another and compared;
@@ -73,6 +84,10 @@ def capacity(as_json: bool, kv: str | None, max_time: str | None, dry_run: bool,
     from metrobench.report import comparison
     from metrobench.units import parse_duration
 
+    if interleave is not None:
+        from metrobench.cli.interleave import searches
+
+        sys.exit(searches(interleave, pairs, max_time, dry_run, as_json=as_json, kv=kv, **asked))
     policies = several_policies(kv)
     if asked["resume"] is not None and len(policies) > 1:
         raise UsageError("--resume goes on with one policy at a time", "give the --kv of that folder alone")
@@ -99,7 +114,7 @@ def capacity(as_json: bool, kv: str | None, max_time: str | None, dry_run: bool,
 
 
 @dataclass
-class _Planned:
+class Planned:
     """One search under one policy, before anything of it has begun."""
 
     bench: Bench
@@ -109,7 +124,7 @@ class _Planned:
     guess: int | None
 
 
-def _plan(
+def plan_search(
     policy: str | None,
     *,
     duration: str | None,
@@ -121,7 +136,7 @@ def _plan(
     as_json: bool,
     quiet: bool,
     **asked: Any,
-) -> _Planned:
+) -> Planned:
     """Read the options; say where one of them could not be taken as it stands."""
     from metrobench.cli.bench import Bench, Request
     from metrobench.cli.outlook import tell_raised
@@ -143,7 +158,7 @@ def _plan(
     bench.record.setting |= {"effort": effort, "max_sessions": most}
     if resume is not None:
         bench.resume(resume)
-    return _Planned(bench, setting, EFFORTS[effort], most, guess)
+    return Planned(bench, setting, EFFORTS[effort], most, guess)
 
 
 def _tell(policies: list[str | None], allowed: float | None, *, as_json: bool, **asked: Any) -> None:
@@ -154,7 +169,7 @@ def _tell(policies: list[str | None], allowed: float | None, *, as_json: bool, *
     share = None if allowed is None else allowed / len(policies)
     found = []
     for policy in policies:
-        plan = _plan(policy, as_json=as_json, **asked)
+        plan = plan_search(policy, as_json=as_json, **asked)
         found.append(outlook.search_outlook(plan.bench, plan.setting, plan.effort, plan.most, plan.guess, share))
         if not as_json:
             say(outlook.text(found[-1]))
@@ -169,7 +184,7 @@ def _measure(policy: str | None, allowed: float | None, *, as_json: bool, **aske
     from metrobench.cli.output import say
     from metrobench.report import terminal
 
-    planned = _plan(policy, as_json=as_json, **asked)
+    planned = plan_search(policy, as_json=as_json, **asked)
     bench, setting, most, guess = planned.bench, planned.setting, planned.most, planned.guess
     plan = setting.plan(most)
     outlook = search_outlook(bench, setting, planned.effort, most, guess, allowed)
@@ -183,17 +198,17 @@ def _measure(policy: str | None, allowed: float | None, *, as_json: bool, **aske
             say(terminal.heading(bench.record, plan.span, fills=bench.fills))
         planned.setting = bench.with_audio(setting)
         with bench.server() as server:
-            code = _Search(planned, server, run_time(bench)).run()
+            code = Search(planned, server, run_time(bench)).run()
     if not as_json:
         say(terminal.capacity(bench.record))
         say(f"report   {bench.folder.path / 'index.html'}")
     return bench, code
 
 
-class _Search:
+class Search:
     """One search, from the first guess to the interval."""
 
-    def __init__(self, planned: _Planned, server: Server, times: RunTime) -> None:
+    def __init__(self, planned: Planned, server: Server, times: RunTime) -> None:
         self._bench = planned.bench
         self._setting = planned.setting
         self._server = server
@@ -203,9 +218,17 @@ class _Search:
         self._times = times
         self._runs: list[tuple[ProbeRecord, Verdict]] = []
         self._slow_in_a_row = 0
+        self.code = 3
+        """Exit code; 3 until the search is over."""
 
     def run(self) -> int:
         """Search, note the result in the record, return the exit code."""
+        for _ in self.steps():
+            pass
+        return self.code
+
+    def steps(self) -> Iterator[None]:
+        """The same a run at a time, so that another search may take turns; `code` is known at the end."""
         from metrobench.search.mscs import Done, MscsSearch, Stop
 
         guess = self._first_guess()
@@ -220,10 +243,11 @@ class _Search:
                 search.halt(Stop.INTERRUPTED if self._bench.interrupts.signum else Stop.MAX_TIME)
             else:
                 search.tell(step.sessions, made[1].outcome, narrow=made[1].narrow, transient=made[1].transient)
+            yield
         result = search.result()
         self._finish(result, guess)
         unknown = result.hi is None and result.stop is not Stop.LOWER_BOUND
-        return 3 if result.stop is Stop.VOID_TWICE or unknown else 0
+        self.code = 3 if result.stop is Stop.VOID_TWICE or unknown else 0
 
     def _fits(self, plan: Plan) -> bool:
         """The run would be over before --max-time is."""

@@ -18,6 +18,9 @@ from metrobench.errors import UsageError
 FILES: tuple[tuple[str, tuple[str, ...]], ...] = (("metrobench.toml", ()), ("pyproject.toml", ("tool", "metrobench")))
 """Where settings may stand, the first found wins: file, and the table inside it."""
 _META = "metrobench.config"
+GATE = "gate"
+LISTS = ("vllm-args", "allow")
+"""Options that take a list as it is."""
 
 
 def read_file(folder: Path) -> tuple[str, dict[str, Any]] | None:
@@ -45,6 +48,7 @@ def defaults(
     file: str, settings: Mapping[str, Any], commands: Mapping[str, click.Command]
 ) -> dict[str, dict[str, Any]]:
     """click's default_map, command name to parameter name to value. Raises UsageError for what no command knows."""
+    settings = {name: _without_rules(name, table) for name, table in settings.items()}
     own = {name: table for name, table in settings.items() if name in commands and isinstance(table, dict)}
     common = {name: value for name, value in settings.items() if name not in own}
     found: dict[str, dict[str, Any]] = {command: {} for command in commands}
@@ -61,6 +65,27 @@ def defaults(
                 raise _unknown(file, f"{command}.{key}", [f"{command}.{name}" for name in _names(commands[command])])
             found[command][own_name] = _value(file, key, value)
     return found
+
+
+def _without_rules(name: str, table: Any) -> Any:
+    """The settings of `gate` without its rules, which that command reads itself."""
+    if name != GATE or not isinstance(table, dict):
+        return table
+    from metrobench.gate.rules import BOUNDS
+
+    return {key: value for key, value in table.items() if key not in BOUNDS}
+
+
+def gate_rules(folder: Path) -> tuple[str, dict[str, Any]] | None:
+    """The file and the rules for `gate` in it; None where there are none. Raises UsageError."""
+    from metrobench.gate.rules import BOUNDS
+
+    found = read_file(folder)
+    table = found[1].get(GATE) if found else None
+    if found is None or not isinstance(table, dict):
+        return None
+    rules = {key: value for key, value in table.items() if key in BOUNDS}
+    return (found[0], rules) if rules else None
 
 
 def note(context: click.Context, file: str) -> None:
@@ -96,10 +121,10 @@ def _parameter(command: click.Command, key: str) -> str | None:
 
 
 def _value(file: str, key: str, value: Any) -> Any:
-    """A list of words stays one for `vllm-args`; elsewhere it is the same as words with commas."""
+    """A list of words stays one for LISTS; elsewhere it is the same as words with commas."""
     if isinstance(value, list) and all(isinstance(each, str | int | float) for each in value):
         words = [str(each) for each in value]
-        return words if key.replace("_", "-") == "vllm-args" else ",".join(words)
+        return words if key.replace("_", "-") in LISTS else ",".join(words)
     if isinstance(value, str | int | float):
         return value
     raise UsageError(f"{file}: {key} must be a word, a number, true or false")

@@ -77,7 +77,10 @@ class Interrupted(KeyboardInterrupt):
 
 
 class Interrupts:
-    """While it is active, SIGINT and SIGTERM are noted, not raised; another one, PATIENCE later, stops at once."""
+    """While it is active, SIGINT and SIGTERM are noted, not raised; another one, PATIENCE later, stops at once.
+
+    Two records that are measured in turn share one: it is active until both are written.
+    """
 
     def __init__(self) -> None:
         self.signum: int | None = None
@@ -85,6 +88,7 @@ class Interrupts:
         self._at_once = False
         self._deaf = False
         self._before: dict[int, object] = {}
+        self._depth = 0
 
     @contextmanager
     def at_once(self) -> Iterator[None]:
@@ -102,6 +106,9 @@ class Interrupts:
         self._deaf = True
 
     def __enter__(self) -> Interrupts:
+        self._depth += 1
+        if self._depth > 1:
+            return self
         for signum in (signal.SIGINT, signal.SIGTERM):
             self._before[signum] = signal.signal(signum, self._note)
         return self
@@ -109,6 +116,9 @@ class Interrupts:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        self._depth -= 1
+        if self._depth:
+            return
         for signum, handler in self._before.items():
             signal.signal(signum, handler)  # type: ignore[arg-type]
 

@@ -70,6 +70,9 @@ worker = group(
         metavar="N",
         help="KV pool in tokens. [default: the profile's reference GPU]",
     ),
+    click.option(
+        "--slow", metavar="RATE", hidden=True, help="Slow every engine step by this much, to see that a gate finds it."
+    ),
 )
 server = group(
     click.option("--endpoint", metavar="URL", help="Measure this ws:// address instead of an embedded worker."),
@@ -90,6 +93,22 @@ admission = click.option(
     metavar="RULE",
     help="Who may join: none, static:N, kv (N sessions, grown to their most, fit the pool), aimd (by frame latency) or"
     " aimd+kv.",
+)
+interleave = group(
+    click.option(
+        "--interleave",
+        nargs=2,
+        metavar="A B",
+        help="Measure two KV policies, or two ws:// addresses, alternately and compare them pair by pair.",
+    ),
+    click.option(
+        "--pairs",
+        type=Whole(1, 100),
+        default=3,
+        show_default=True,
+        metavar="N",
+        help="How often --interleave measures both.",
+    ),
 )
 vllm_args = click.argument("vllm_args", nargs=-1, type=click.UNPROCESSED, metavar="[-- VLLM_ARGUMENTS]")
 time_limit = group(

@@ -86,8 +86,8 @@ def _from_shapes(asked: dict[str, Any], as_json: bool) -> int:
 
 def _from_run(folder: Path, number: int | None, as_json: bool) -> None:
     from metrobench.cli.output import say, say_json
-    from metrobench.cli.review_run import reviewed
     from metrobench.report import forecast
+    from metrobench.report.review_run import reviewed
 
     found, title = reviewed(folder, number)
     if as_json:

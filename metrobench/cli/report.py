@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -226,21 +225,12 @@ def _link(view: View) -> None:
 
 def _deliver(parts: Iterable[str], out: Path | None) -> None:
     """To standard output, or to a file that appears when it is whole. Raises UsageError."""
+    from metrobench.cli.files import write_whole
     from metrobench.cli.output import say
-    from metrobench.errors import UsageError
 
     if out is None:
         for part in parts:
             say(part.removesuffix("\n"))
         return
-    partial = out.with_name(f"{out.name}.part")
-    try:
-        out.parent.mkdir(parents=True, exist_ok=True)
-        with partial.open("w", encoding="utf-8") as file:
-            file.writelines(parts)
-        partial.replace(out)
-    except OSError as error:
-        with contextlib.suppress(OSError):
-            partial.unlink(missing_ok=True)
-        raise UsageError(f"cannot write to {out}: {error.strerror}") from error
+    write_whole(out, parts)
     say(f"written to {out}")

@@ -4,11 +4,17 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from metrobench.cli import options
+
+if TYPE_CHECKING:
+    from metrobench.cli.bench import Bench
+    from metrobench.probe import Setting
+    from metrobench.records import ProbeRecord
+    from metrobench.servers import Server
 
 
 @click.command()
@@ -23,6 +29,7 @@ from metrobench.cli import options
 @options.budget
 @options.objective
 @options.server
+@options.interleave
 @options.time_limit
 @options.audio
 @options.seed
@@ -34,6 +41,8 @@ def run(
     admission: str | None,
     max_time: str | None,
     dry_run: bool,
+    interleave: tuple[str, str] | None,
+    pairs: int,
     out: Path,
     as_json: bool,
     quiet: bool,
@@ -44,11 +53,18 @@ def run(
     from metrobench.cli import outlook
     from metrobench.cli.bench import Bench, Request
     from metrobench.cli.output import say, say_json
-    from metrobench.probe import probe
     from metrobench.report import terminal
     from metrobench.servers import EmbeddedServer, check_admission
     from metrobench.units import parse_duration
 
+    if interleave is not None:
+        from metrobench.cli.interleave import runs
+        from metrobench.errors import UsageError
+
+        if admission is not None:
+            raise UsageError("--admission and --interleave do not go together")
+        how: dict[str, Any] = {"out": out, "as_json": as_json, "quiet": quiet, **asked}
+        sys.exit(runs(interleave, pairs, max_time, dry_run, sessions=sessions, duration=duration, **how))
     span = parse_duration(duration, name="--duration")
     check_admission(admission, asked["endpoint"])
     choice = parse_admission(admission or KV)
@@ -75,15 +91,24 @@ def run(
         with bench.server() as server:
             if isinstance(server, EmbeddedServer):
                 server = server.admitting(choice, bench.budget)
-            watch = bench.watch(f"{sessions} sessions", plan.seconds)
-            found, _ = probe(setting, server, sessions, bench.request.seed, 1, bench.folder.path, watch)
-            if found.outcome == "interrupted" and not bench.interrupts.signum:
-                found.reasons.append("stopped at --max-time")
-            bench.add(found, ".")
-            bench.record.result = {"arithmetic": terminal.arithmetic(bench.profile, bench.policy, setting.budget)}
+            found = measure(bench, setting, server, sessions)
     if as_json:
         say_json(bench.record)
     else:
         say(terminal.run(bench.record, found))
         say(f"report   {bench.folder.path / 'index.html'}")
     sys.exit(bench.exit_code(3 if found.outcome in ("void", "interrupted") else 0))
+
+
+def measure(bench: Bench, setting: Setting, server: Server, sessions: int) -> ProbeRecord:
+    """The run, on disk and in the record."""
+    from metrobench.probe import probe
+    from metrobench.report import terminal
+
+    watch = bench.watch(f"{sessions} sessions", setting.plan(sessions).seconds)
+    found, _ = probe(setting, server, sessions, bench.request.seed, 1, bench.folder.path, watch)
+    if found.outcome == "interrupted" and not bench.interrupts.signum:
+        found.reasons.append("stopped at --max-time")
+    bench.add(found, ".")
+    bench.record.result = {"arithmetic": terminal.arithmetic(bench.profile, bench.policy, setting.budget)}
+    return found

@@ -38,6 +38,7 @@ def serve(
     kv: str | None,
     weights: str,
     pool_tokens: int | None,
+    slow: str | None,
     host: str,
     port: int,
     max_sessions: int,
@@ -56,7 +57,7 @@ def serve(
     from metrobench.policy import parse_policy
     from metrobench.profiles import load_profile
     from metrobench.servers import check_room, resolve_weights
-    from metrobench.units import parse_duration
+    from metrobench.units import parse_duration, parse_rate, rate
     from metrobench.worker.cores import layout
     from metrobench.worker.launcher import ForkServer, need_vllm
     from metrobench.worker.spec import STANDIN, WorkerSpec
@@ -70,6 +71,7 @@ def serve(
     check_room(profile, policy, pool_tokens)
     need_vllm()
     arguments = parse_vllm(vllm_args)
+    slowed = parse_rate(slow, name="--slow") if slow else 0.0
     cores = layout(gpu=gpu)
     live = Live(quiet=False)
     _check_address(host, port)
@@ -90,6 +92,7 @@ def serve(
             vllm_args=arguments,
             admission=choice,
             budget=limit,
+            slow=slowed,
         )
         live.status("loading vLLM (about 10 s)")
         forkserver = ForkServer(log, profile.stand_in if chosen == STANDIN else None)
@@ -101,6 +104,8 @@ def serve(
             kind = "a stand-in" if worker.info.stand_in else "dummy weights" if chosen == "dummy" else chosen
             who = f"admission {choice}, at most {max_sessions} sessions"
             say(f"{profile.name} ({kind}) · {worker.info.policy} · {who}")
+            if slowed:
+                say(f"every engine step is made {rate(slowed)} longer on purpose (--slow)")
             say(f"listening on {worker.url} · Ctrl-C ends it")
             say(f"log {log}")
             while interrupts.signum is None:

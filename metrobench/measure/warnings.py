@@ -25,6 +25,7 @@ class Warn(StrEnum):
     NOT_CONVERGED = "not-converged"
     STAND_IN_NOT_ENGINE = "stand-in-not-engine"
     ONLY_LISTENS = "only-listens"
+    SLOWED = "slowed-on-purpose"
 
     @property
     def advice(self) -> str:
@@ -60,6 +61,8 @@ _ADVICE = {
     " Run it again on an idle machine, with more time, or with --effort full.",
     Warn.STAND_IN_NOT_ENGINE: "A stand-in should be limited by its engine and was not: the number says little about"
     " the engine.",
+    Warn.SLOWED: "Every step of the engine was made longer on purpose (--slow): a known slowdown for tests, no"
+    " measurement of this deployment.",
     Warn.ONLY_LISTENS: "The stand-in hears speech nearly all the time (no pauses, or noise in them): it listens where"
     " it would answer, and its load is lighter than that of users who pause.",
 }

@@ -18,33 +18,33 @@ def document(found: Sequence[Stored]) -> str:
     if len(found) > 1:
         records = [stored.record for stored in found]
         rows = [(*row, stored.path.name) for row, stored in zip(comparison.rows(records), found, strict=True)]
-        unlike = [f"- not alike: {_words(line)}" for line in comparison.unlike(records)]
-        parts = [_table((*comparison.NUMBERED, "record"), rows), "\n".join(unlike), *parts]
+        unlike = [f"- not alike: {words(line)}" for line in comparison.unlike(records)]
+        parts = [table((*comparison.NUMBERED, "record"), rows), "\n".join(unlike), *parts]
     return "\n\n".join(part for part in parts if part)
 
 
 def _record(record: Record) -> str:
-    parts = [f"## {_words(sentence.verdict(record))}", _words(sentence.beside(record)), _banner(record)]
+    parts = [f"## {words(sentence.verdict(record))}", words(sentence.beside(record)), _banner(record)]
     result = record.result or {}
     if result.get("limited_by"):
-        parts.append(f"Limited by {result['limited_by']['limit']}: {_words(result['limited_by']['why'])}.")
+        parts.append(f"Limited by {result['limited_by']['limit']}: {words(result['limited_by']['why'])}.")
     if result.get("arithmetic"):
-        parts.append(f"{_words(result['arithmetic'])}.")
+        parts.append(f"{words(result['arithmetic'])}.")
     if record.kind == "ramp":
         if result.get("ramp"):
-            parts.append(_table(ramp_table.HEADINGS, ramp_table.timeline(record, ramp_table.MOST_LINES)))
-            parts.append(_list(f"{name}: {_words(words)}" for name, words in ramp_table.facts(record)))
+            parts.append(table(ramp_table.HEADINGS, ramp_table.timeline(record, ramp_table.MOST_LINES)))
+            parts.append(_list(f"{name}: {words(said)}" for name, said in ramp_table.facts(record)))
     elif record.kind == "collapse":
-        parts.append(_table(collapse_table.HEADINGS, collapse_table.rows(record)))
-        parts.append(_list(_words(remark) for remark in collapse_table.remarks(record)))
+        parts.append(table(collapse_table.HEADINGS, collapse_table.rows(record)))
+        parts.append(_list(words(remark) for remark in collapse_table.remarks(record)))
     else:
         rows = [capacity_table.cells(row) for row in capacity_table.rows(record)]
-        parts.append(_table(capacity_table.HEADINGS, rows))
-    parts.append(_list(_words(warning.advice) for warning in record.warnings))
+        parts.append(table(capacity_table.HEADINGS, rows))
+    parts.append(_list(words(warning.advice) for warning in record.warnings))
     doubts = [check for check in trust.checks(record) if check.state in (trust.DOUBTFUL, trust.BAD)]
-    parts.append(_list(f"{check.what}: {_words(check.seen)} (allowed: {check.allowed})" for check in doubts))
+    parts.append(_list(f"{check.what}: {words(check.seen)} (allowed: {check.allowed})" for check in doubts))
     said = sorted({reason for probe in record.probes for reason in probe.close_reasons})[:MOST_WORDS]
-    parts.append(_list(f"the server said: {_words(reason[:200])}" for reason in said))
+    parts.append(_list(f"the server said: {words(reason[:200])}" for reason in said))
     parts.append(f"`{_code(' '.join(record.command))}` · seed {record.seed} · {record.created}")
     return "\n\n".join(part for part in parts if part)
 
@@ -52,15 +52,16 @@ def _record(record: Record) -> str:
 def _banner(record: Record) -> str:
     lines = []
     if record.stand_in:
-        name = _words(record.profile["name"])
+        name = words(record.profile["name"])
         lines.append(f"> **Stand-in** for {name}: this machine's capacity, not the model's.")
     if record.status != "complete":
-        lines.append(f"> **{record.status}**: {_words(record.error or 'partial record')}")
+        lines.append(f"> **{record.status}**: {words(record.error or 'partial record')}")
     return "\n".join(lines)
 
 
-def _table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
-    lines = [f"| {' | '.join(_words(cell) for cell in row)} |" for row in rows]
+def table(headings: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    """A table, all columns but the last to the right; empty where there are no rows."""
+    lines = [f"| {' | '.join(words(cell) for cell in row)} |" for row in rows]
     if not lines:
         return ""
     rule = "|".join(" ---: " if place < len(headings) - 1 else " --- " for place in range(len(headings)))
@@ -71,7 +72,7 @@ def _list(lines: Iterable[str]) -> str:
     return "\n".join(f"- {line}" for line in lines)
 
 
-def _words(text: str) -> str:
+def words(text: str) -> str:
     """Text that Markdown shows as it is, on one line: no markup, no mention of anybody, no cell that ends early."""
     flat = " ".join("".join(letter if letter.isprintable() else " " for letter in text).split())
     for letter in "\\`*_[]<>|#":

@@ -32,6 +32,8 @@ BATCH_TOKENS = 2048
 PLUGIN, PLUGIN_VARIABLE = "kvwindow", "KVWINDOW"
 GUARD_SCHEDULER = "metrobench.kvwindow.scheduler.GuardScheduler"
 SESSION_SCHEDULER = "metrobench.worker.scheduler.SessionScheduler"
+SLOW_SCHEDULER, SLOW_VARIABLE = "metrobench.worker.slow.SlowScheduler", "METROBENCH_SLOW"
+STOCK_SCHEDULER = "vllm.v1.core.sched.scheduler.Scheduler"
 ENDS = {"max_model_len": "context_exhausted", "kv_pool_exhausted": "kv_exhausted"}
 """Stop reasons of the guard scheduler, and the code a session then fails with."""
 
@@ -123,6 +125,7 @@ class VllmEngine:
         check_names(spec.vllm_args, [each.name for each in fields(AsyncEngineArgs)])
         arguments = engine_arguments(spec, folder)
         switch_plugin(spec.policy)
+        slow_down(spec.slow, arguments)
         logged = cause.size(spec.log)
         try:
             args = AsyncEngineArgs(**arguments)
@@ -317,6 +320,16 @@ def switch_plugin(policy: KvPolicy) -> None:
     if "VLLM_PLUGINS" in os.environ:
         named = [name for name in os.environ["VLLM_PLUGINS"].split(",") if name]
         os.environ["VLLM_PLUGINS"] = ",".join(dict.fromkeys([*named, PLUGIN]))
+
+
+def slow_down(share: float, arguments: dict[str, Any]) -> None:
+    """Have every step of the engine that is about to start take `share` longer. Raises UsageError."""
+    if not share:
+        return
+    if arguments["async_scheduling"]:
+        raise UsageError("a worker cannot be slowed with async-scheduling: its steps overlap")
+    os.environ[SLOW_VARIABLE] = f"{share} {arguments.get('scheduler_cls') or STOCK_SCHEDULER}"
+    arguments["scheduler_cls"] = SLOW_SCHEDULER
 
 
 def in_flight(spec: WorkerSpec, block: int) -> int:

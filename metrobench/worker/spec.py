@@ -19,6 +19,7 @@ HUB = "hf:"
 
 MAX_SESSIONS = 65_536
 MAX_POOL_TOKENS = 10**10
+MAX_SLOW = 10.0
 
 
 @dataclass(frozen=True)
@@ -50,6 +51,8 @@ class WorkerSpec:
     """B in seconds, which the controller aims at; None: the profile's."""
     guard_positions: bool = True
     """False leaves the position limit to the engine, which then dies with all its sessions."""
+    slow: float = 0.0
+    """Share by which every engine step is made longer, on purpose: a known slowdown for tests."""
 
     def __post_init__(self) -> None:
         if not 1 <= self.max_sessions <= MAX_SESSIONS:
@@ -60,6 +63,8 @@ class WorkerSpec:
             raise UsageError(f"--weights {self.weights!r} is unknown", "use standin, dummy or hf:ID")
         if not 0 <= self.port <= 65_535:
             raise UsageError(f"port {self.port} is outside 0 to 65535")
+        if not 0.0 <= self.slow <= MAX_SLOW:
+            raise UsageError(f"--slow {self.slow:g} is outside 0 to {MAX_SLOW:g}")
         if not 0 <= self.seed < 2**63:
             raise UsageError(f"seed {self.seed} is outside 0 to 2^63 - 1")
 

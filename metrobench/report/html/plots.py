@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from typing import Any
 
 import numpy as np
@@ -257,3 +258,31 @@ def _band(axes: Any, band: tuple[int, int] | None) -> None:
 def finite(values: Floats) -> bool:
     """Something was seen at all."""
     return bool(np.isfinite(values).any())
+
+
+def history(
+    moments: Sequence[datetime],
+    values: Sequence[float],
+    levels: Sequence[tuple[int, float]],
+    name: str,
+    words: Callable[[float], str],
+) -> Canvas:
+    """Values against the date, and a line for each level. `levels`: number of values and height, in order."""
+    import matplotlib.dates as dates
+
+    canvas = Canvas()
+    axes = canvas.axes[0]
+    axes.plot(moments, values, "o", color=COLOURS["low"], markersize=5, markerfacecolor="none", label="records")
+    first = 0
+    for count, height in levels:
+        ends = moments[first], moments[first + count - 1]
+        axes.plot(ends, (height, height), "-", color=COLOURS["high"], linewidth=2, label="level" if not first else None)
+        first += count
+    calendar: Any = dates
+    locator = calendar.AutoDateLocator(maxticks=7)
+    axes.xaxis.set_major_locator(locator)
+    axes.xaxis.set_major_formatter(calendar.ConciseDateFormatter(locator))
+    axes.margins(y=0.15)
+    axes.yaxis.set_major_formatter(shown(words))
+    axes.set_ylabel(name)
+    return canvas

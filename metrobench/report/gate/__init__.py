@@ -1,0 +1,1 @@
+"""The answer of a gate, one renderer per format."""

@@ -1,0 +1,1 @@
+"""Metrics of many records over time, one renderer per format."""
