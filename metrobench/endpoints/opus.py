@@ -61,12 +61,13 @@ def encode(chunks: Sequence[bytes], rate: int) -> list[bytes]:
     try:
         soundfile.write(written, pcm, rate, format="OGG", subtype="OPUS", compression_level=COMPRESSION)
     except (ValueError, RuntimeError) as error:
-        raise UsageError(f"libsndfile writes no Opus at {rate} Hz: {error}", "Opus takes 8, 12, 16, 24 or 48 kHz") from (
-            error
-        )
+        raise UsageError(
+            f"libsndfile writes no Opus at {rate} Hz: {error}", "Opus takes 8, 12, 16, 24 or 48 kHz"
+        ) from (error)
     made = [packet for packet in ogg.packets(written.getvalue()) if not is_header(packet)][: len(chunks)]
     if len(made) < len(chunks) or any(duration(packet) != CHUNK for packet in made):
         raise UsageError(
-            "this libsndfile cuts Opus into other packets than 20 ms", "python -m pip install -U soundfile brings its own"
+            "this libsndfile cuts Opus into other packets than 20 ms",
+            "python -m pip install -U soundfile brings its own",
         )
     return made

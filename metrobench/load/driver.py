@@ -7,7 +7,9 @@ parent.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
+import itertools
 import os
 import signal
 import socket
@@ -21,20 +23,20 @@ import uvloop
 
 from metrobench.corpus.pattern import each_chunk, session_runs
 from metrobench.corpus.stream import SILENCE, ChunkTable, build_table, load_table
-from metrobench.endpoints.base import Endpoint
+from metrobench.endpoints.base import Endpoint, EndpointBase
 from metrobench.endpoints.registry import make_endpoint
 from metrobench.errors import MetrobenchError, UnreachableError, UsageError
 from metrobench.load.aftermath import Aftermath
 from metrobench.load.conn import Book, Conn
 from metrobench.load.connect import accept_all, connect_all, greeted
 from metrobench.load.files import allow_files
+from metrobench.load.finish import chunk_frame, finisher
 from metrobench.load.link import Link
 from metrobench.load.paced import PacedRun
 from metrobench.load.saturate import SaturateRun
 from metrobench.load.sender import Sender
 from metrobench.load.spec import LoadEvent, LoadSpec
 from metrobench.load.spool import Spool
-from metrobench.load.wire import client_frame
 from metrobench.measure.facts import SessionFacts
 from metrobench.schedule import last_chunk, make_ring
 from metrobench.units import CHUNK
@@ -57,7 +59,7 @@ class Driver:
         )
         table = audio_table(spec)
         self._clips = table.clips
-        self._frames, self._pause = encode_table(table, self._endpoint)
+        self._frames, self._pause = encoded_frames(spec, table, self._endpoint)
         self._schedule = spec.schedule()
         spool = Spool(spec.spool)
         ready = [(last_chunk(frame, spec.unit, spec.first_ready) + 1) * CHUNK for frame in range(spool.frames)]
@@ -132,10 +134,16 @@ class Driver:
         numbers = range(spec.sessions)
         runs = [lay_out(session_runs(self._clips, spec.seed, n, spec.talk), self._pause) for n in numbers]
         if spec.mode == "saturate":
-            streams = [map(self._frames.__getitem__, each_chunk(run)) for run in runs]
+            streams = [self._stream(run) for run in runs]
             return SaturateRun(spec, book, conns, streams, tell)
-        sender = Sender(book, conns, self._ring, self._frames, runs)
+        sender = Sender(book, conns, self._ring, self._frames, runs, finisher(self._endpoint))
         return PacedRun(spec, self._schedule, book, conns, sender, tell)
+
+    def _stream(self, run: Iterator[tuple[int, int]]) -> Iterator[bytes]:
+        """One session's frames, endless."""
+        finish = finisher(self._endpoint)
+        frames = map(self._frames.__getitem__, each_chunk(run))
+        return frames if finish is None else map(finish, frames, itertools.count())
 
     def _watch_parent(self, parent: int) -> None:
         """A copy of the parent's socket in some other process would hide its death."""
@@ -194,12 +202,33 @@ def audio_table(spec: LoadSpec) -> ChunkTable:
 
 def encode_table(table: ChunkTable, endpoint: Endpoint) -> tuple[list[bytes], int]:
     """The WebSocket frame of every distinct chunk, by chunk number, then PAUSE of them to be heard in pauses; the
-    number of the first of those."""
-    frames = [client_frame(endpoint.encode_chunk(table.pcm(chunk))) for chunk in range(len(table.chunks))]
+    number of the first of those. Each clip, and a whole pause, is encoded as one piece."""
     first, count = table.bed
-    pause = len(frames)
-    frames += [frames[first + place % count] for place in range(PAUSE)]
-    return frames, pause
+    spans = sorted({(SILENCE, 1), *table.clips, *(() if first == SILENCE else (table.bed,))})
+    messages = [b""] * len(table.chunks)
+    for start, length in spans:
+        messages[start : start + length] = endpoint.encode_clip([table.pcm(start + n) for n in range(length)])
+    bed = [first + place % count for place in range(PAUSE)]
+    if endpoint.encode_clip.__func__ is EndpointBase.encode_clip:  # type: ignore[attr-defined]
+        frames = [chunk_frame(message, endpoint) for message in messages]
+        return frames + [frames[number] for number in bed], len(frames)
+    messages += endpoint.encode_clip([table.pcm(number) for number in bed])
+    return [chunk_frame(message, endpoint) for message in messages], len(table.chunks)
+
+
+def encoded_frames(spec: LoadSpec, table: ChunkTable, endpoint: Endpoint) -> tuple[list[bytes], int]:
+    """`encode_table`, kept beside a table that several runs share where encoding is costly."""
+    if spec.table is None or not endpoint.costly:
+        return encode_table(table, endpoint)
+    kept = spec.table.with_suffix(f".{endpoint.name}")
+    with contextlib.suppress(OSError, msgspec.DecodeError):
+        return msgspec.msgpack.decode(kept.read_bytes(), type=tuple[list[bytes], int])
+    made = encode_table(table, endpoint)
+    with contextlib.suppress(OSError):
+        whole = kept.with_suffix(f"{kept.suffix}.{os.getpid()}")
+        whole.write_bytes(msgspec.msgpack.encode(made))
+        whole.replace(kept)
+    return made
 
 
 def use_cores(cores: frozenset[int]) -> None:
