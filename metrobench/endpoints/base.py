@@ -94,7 +94,7 @@ class Endpoint(Protocol):
     personal: bool
     """Every chunk message is made a session's own by `personalise`."""
     costly: bool
-    """Encoding takes about as long as decoding the clips, or longer: messages are kept beside a prepared table."""
+    """Encoding takes long: it is done by `encode_clip`, for the clips of a run only, which are kept for other runs."""
     unaccepted: str
     """Why a connected session is refused that nothing accepts within `{seconds:g}` seconds."""
     says_goodbye: bool
@@ -120,8 +120,8 @@ class Endpoint(Protocol):
         ...
 
     def encode_clip(self, chunks: Sequence[bytes]) -> list[bytes]:
-        """One message for each of the consecutive chunks of a clip (or of a pause), empty where nothing is sent: for
-        codecs whose chunks are not independent."""
+        """One message for each of the consecutive chunks of a clip, or of a pause; used only where `costly`: chunks of
+        such a codec need not stand alone."""
         ...
 
     def tail(self, number: int) -> bytes:

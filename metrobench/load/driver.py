@@ -7,7 +7,6 @@ parent.
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import gc
 import itertools
 import os
@@ -15,7 +14,7 @@ import signal
 import socket
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from time import monotonic
 
 import msgspec
@@ -23,12 +22,13 @@ import uvloop
 
 from metrobench.corpus.pattern import each_chunk, session_runs
 from metrobench.corpus.stream import SILENCE, ChunkTable, build_table, load_table
-from metrobench.endpoints.base import Endpoint, EndpointBase
+from metrobench.endpoints.base import Endpoint
 from metrobench.endpoints.registry import make_endpoint
 from metrobench.errors import MetrobenchError, UnreachableError, UsageError
 from metrobench.load.aftermath import Aftermath
 from metrobench.load.conn import Book, Conn
 from metrobench.load.connect import accept_all, connect_all, greeted
+from metrobench.load.costly import Kept, Span, bounded, spoken
 from metrobench.load.files import allow_files
 from metrobench.load.finish import chunk_frame, finisher
 from metrobench.load.link import Link
@@ -58,8 +58,15 @@ class Driver:
             spec.protocol, spec.url, unit=spec.unit, first_ready=spec.first_ready, sample_rate=spec.sample_rate
         )
         table = audio_table(spec)
-        self._clips = table.clips
-        self._frames, self._pause = encoded_frames(spec, table, self._endpoint)
+        runs = [session_runs(table.clips, spec.seed, number, spec.talk) for number in range(spec.sessions)]
+        if self._endpoint.costly:
+            spans = [bounded(run, round(spec.audio_seconds / CHUNK)) for run in runs]
+            kept = Kept(spec.table and spec.table.with_suffix(f".{spec.protocol}"))
+            self._frames, pause = encode_spoken(table, self._endpoint, spoken(table, spans), kept)
+            runs = [itertools.cycle(run) for run in spans]
+        else:
+            self._frames, pause = encode_table(table, self._endpoint)
+        self._runs = [lay_out(run, pause) for run in runs]
         self._schedule = spec.schedule()
         spool = Spool(spec.spool)
         ready = [(last_chunk(frame, spec.unit, spec.first_ready) + 1) * CHUNK for frame in range(spool.frames)]
@@ -131,12 +138,10 @@ class Driver:
 
     def _make_run(self) -> PacedRun | SaturateRun:
         spec, book, conns, tell = self._spec, self._book, self._conns, self._link.tell
-        numbers = range(spec.sessions)
-        runs = [lay_out(session_runs(self._clips, spec.seed, n, spec.talk), self._pause) for n in numbers]
         if spec.mode == "saturate":
-            streams = [self._stream(run) for run in runs]
+            streams = [self._stream(run) for run in self._runs]
             return SaturateRun(spec, book, conns, streams, tell)
-        sender = Sender(book, conns, self._ring, self._frames, runs, finisher(self._endpoint))
+        sender = Sender(book, conns, self._ring, self._frames, self._runs, finisher(self._endpoint))
         return PacedRun(spec, self._schedule, book, conns, sender, tell)
 
     def _stream(self, run: Iterator[tuple[int, int]]) -> Iterator[bytes]:
@@ -201,34 +206,31 @@ def audio_table(spec: LoadSpec) -> ChunkTable:
 
 
 def encode_table(table: ChunkTable, endpoint: Endpoint) -> tuple[list[bytes], int]:
-    """The WebSocket frame of every distinct chunk, by chunk number, then PAUSE of them to be heard in pauses; the
-    number of the first of those. Each clip, and a whole pause, is encoded as one piece."""
+    """The frame of every distinct chunk, by chunk number, then PAUSE of them to be heard in pauses; the number of the
+    first of those."""
+    frames = [chunk_frame(endpoint.encode_chunk(table.pcm(chunk)), endpoint) for chunk in range(len(table.chunks))]
+    return frames + [frames[chunk] for chunk in _bed(table)], len(frames)
+
+
+def encode_spoken(table: ChunkTable, endpoint: Endpoint, clips: Iterable[Span], kept: Kept) -> tuple[list[bytes], int]:
+    """`encode_table` with the frames of these clips only, for a costly codec; each clip, and a whole pause, is encoded
+    as one piece."""
+    frames = [b""] * len(table.chunks)
+    for start, count in clips:
+        messages = kept.get(start)
+        if messages is None:
+            messages = endpoint.encode_clip([table.pcm(start + place) for place in range(count)])
+            kept.put(start, messages)
+        frames[start : start + count] = [chunk_frame(message, endpoint) for message in messages]
+    kept.save()
+    pause = endpoint.encode_clip([table.pcm(chunk) for chunk in _bed(table)])
+    return frames + [chunk_frame(message, endpoint) for message in pause], len(frames)
+
+
+def _bed(table: ChunkTable) -> list[int]:
+    """The chunks of a pause."""
     first, count = table.bed
-    spans = sorted({(SILENCE, 1), *table.clips, *(() if first == SILENCE else (table.bed,))})
-    messages = [b""] * len(table.chunks)
-    for start, length in spans:
-        messages[start : start + length] = endpoint.encode_clip([table.pcm(start + n) for n in range(length)])
-    bed = [first + place % count for place in range(PAUSE)]
-    if endpoint.encode_clip.__func__ is EndpointBase.encode_clip:  # type: ignore[attr-defined]
-        frames = [chunk_frame(message, endpoint) for message in messages]
-        return frames + [frames[number] for number in bed], len(frames)
-    messages += endpoint.encode_clip([table.pcm(number) for number in bed])
-    return [chunk_frame(message, endpoint) for message in messages], len(table.chunks)
-
-
-def encoded_frames(spec: LoadSpec, table: ChunkTable, endpoint: Endpoint) -> tuple[list[bytes], int]:
-    """`encode_table`, kept beside a table that several runs share where encoding is costly."""
-    if spec.table is None or not endpoint.costly:
-        return encode_table(table, endpoint)
-    kept = spec.table.with_suffix(f".{endpoint.name}")
-    with contextlib.suppress(OSError, msgspec.DecodeError):
-        return msgspec.msgpack.decode(kept.read_bytes(), type=tuple[list[bytes], int])
-    made = encode_table(table, endpoint)
-    with contextlib.suppress(OSError):
-        whole = kept.with_suffix(f"{kept.suffix}.{os.getpid()}")
-        whole.write_bytes(msgspec.msgpack.encode(made))
-        whole.replace(kept)
-    return made
+    return [first + place % count for place in range(PAUSE)]
 
 
 def use_cores(cores: frozenset[int]) -> None:
