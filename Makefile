@@ -5,9 +5,11 @@ PYTHON  ?= python3
 BIN     := $(VENV)/bin
 TORCH   := torch==2.13.0
 TORCH_INDEX := https://download.pytorch.org/whl/cpu
+PEERS   ?= .peers
+MOSHI   := moshi==0.2.13
 UNWANTED := torchvision torchaudio torchcodec
 
-.PHONY: demo test setup setup-dev check-machine clean
+.PHONY: demo test test-peers setup setup-dev check-machine clean
 
 demo: setup
 	$(BIN)/metrobench capacity --model minicpm-o --budget 1s
@@ -17,8 +19,11 @@ test: setup-dev
 	$(BIN)/ruff check metrobench tests benchmarks
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest -n 2 --dist loadgroup -m "not realtime"
+	$(BIN)/pytest -n 2 --dist loadgroup -m "not realtime and not peers"
 	$(BIN)/pytest -m realtime
+
+test-peers: setup-dev $(PEERS)/.moshi
+	METROBENCH_PEERS=$(abspath $(PEERS)) $(BIN)/pytest -m peers
 
 setup: $(VENV)/.installed
 setup-dev: $(VENV)/.installed-dev
@@ -48,5 +53,15 @@ $(VENV)/.installed-dev: $(VENV)/.installed
 	$(BIN)/pip install -q --disable-pip-version-check -e ".[dev]"
 	@touch $@
 
+# Moshi pins a torch and helpers that are older than what runs it; its own wheel is taken without them.
+$(PEERS)/.moshi: tests/peers/make_moshi.py
+	$(PYTHON) -m venv $(PEERS)/moshi
+	$(PEERS)/moshi/bin/pip install -q --disable-pip-version-check "$(TORCH)+cpu" \
+	  || $(PEERS)/moshi/bin/pip install -q --disable-pip-version-check "$(TORCH)+cpu" --extra-index-url $(TORCH_INDEX)
+	$(PEERS)/moshi/bin/pip install -q --disable-pip-version-check --no-deps "$(MOSHI)"
+	$(PEERS)/moshi/bin/pip install -q --disable-pip-version-check sphn einops safetensors huggingface-hub sentencepiece aiohttp numpy
+	$(PEERS)/moshi/bin/python tests/peers/make_moshi.py $(PEERS)/tiny-moshi
+	@touch $@
+
 clean:
-	rm -rf $(VENV) build dist *.egg-info
+	rm -rf $(VENV) $(PEERS) build dist *.egg-info
