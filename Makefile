@@ -8,9 +8,11 @@ COMMA   := ,
 TORCH   := torch==2.13.0
 TORCH_INDEX := https://download.pytorch.org/whl/cpu
 PARALLEL := -n 2 --dist loadscope --no-loadscope-reorder
+PEERS   ?= .peers
+MOSHI   := moshi==0.2.13
 UNWANTED := torchvision torchaudio torchcodec
 
-.PHONY: demo test setup setup-dev check-machine clean
+.PHONY: demo test test-peers setup setup-dev check-machine clean
 
 demo: setup
 	$(BIN)/metrobench capacity --model minicpm-o --budget 1s
@@ -20,9 +22,12 @@ test: setup-dev
 	$(BIN)/ruff check metrobench tests benchmarks
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest $(PARALLEL) -m "not realtime and not alone"
+	$(BIN)/pytest $(PARALLEL) -m "not realtime and not alone and not peers"
 	$(BIN)/pytest $(PARALLEL) -m "realtime and not alone"
 	$(BIN)/pytest -m alone
+
+test-peers: setup-dev $(PEERS)/.moshi
+	METROBENCH_PEERS=$(abspath $(PEERS)) $(BIN)/pytest -m peers
 
 setup: $(VENV)/.installed
 setup-dev: $(VENV)/.installed-dev
@@ -56,5 +61,15 @@ $(VENV)/.installed-dev: pyproject.toml | $(VENV)/.venv
 	$(call install,cpu$(COMMA)dev)
 	@touch $(VENV)/.installed $@
 
+# Moshi pins a torch and helpers that are older than what runs it; its own wheel is taken without them.
+$(PEERS)/.moshi: tests/peers/make_moshi.py
+	$(PYTHON) -m venv $(PEERS)/moshi
+	$(PEERS)/moshi/bin/pip install -q --disable-pip-version-check "$(TORCH)+cpu" \
+	  || $(PEERS)/moshi/bin/pip install -q --disable-pip-version-check "$(TORCH)+cpu" --extra-index-url $(TORCH_INDEX)
+	$(PEERS)/moshi/bin/pip install -q --disable-pip-version-check --no-deps "$(MOSHI)"
+	$(PEERS)/moshi/bin/pip install -q --disable-pip-version-check sphn einops safetensors huggingface-hub sentencepiece aiohttp numpy
+	$(PEERS)/moshi/bin/python tests/peers/make_moshi.py $(PEERS)/tiny-moshi
+	@touch $@
+
 clean:
-	rm -rf $(VENV) build dist *.egg-info
+	rm -rf $(VENV) $(PEERS) build dist *.egg-info

@@ -13,6 +13,7 @@ import numpy as np
 import psutil
 
 from metrobench.corpus.mix import Noise
+from metrobench.endpoints.registry import fit
 from metrobench.journal import Begun, Journal
 from metrobench.load.process import LoadProcess
 from metrobench.load.spec import LoadEvent, LoadSpec
@@ -256,6 +257,7 @@ def load_spec(
 ) -> LoadSpec:
     """What the load process is asked to do for `plan`."""
     timing = setting.profile.timing
+    stream = fit(setting.protocol, timing.unit, timing.sample_rate)
     longest = plan.frames * (MAX_SPAN_FACTOR if setting.extend_unresolved else 1)
     return LoadSpec(
         protocol=setting.protocol,
@@ -263,8 +265,8 @@ def load_spec(
         sessions=plan.sessions,
         budget=plan.budget,
         limit=plan.limit,
-        unit=timing.unit,
-        first_ready=timing.unit,
+        unit=stream.unit,
+        first_ready=stream.first_ready,
         seed=seed,
         clips=setting.clips,
         cut_frames=plan.cut_frames,
@@ -275,7 +277,7 @@ def load_spec(
         fill_timeout=max(60.0, 0.2 * plan.sessions),
         stop_after_misses=plan.allowed if setting.stop_when_failed else None,
         cores=server.client_cores,
-        sample_rate=timing.sample_rate,
+        sample_rate=stream.sample_rate,
         noise=setting.noise,
         gain=setting.gain,
         talk=setting.talk,

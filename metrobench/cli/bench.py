@@ -20,8 +20,8 @@ from metrobench.cli.vllm_args import parse_vllm
 from metrobench.corpus.choice import choose_audio
 from metrobench.corpus.pattern import speech_share
 from metrobench.corpus.stream import build_table, save_table
-from metrobench.endpoints.realtime import check_url
-from metrobench.endpoints.registry import PROTOCOLS
+from metrobench.endpoints.base import check_url
+from metrobench.endpoints.registry import fit
 from metrobench.environment import describe_machine
 from metrobench.errors import MetrobenchError, UsageError
 from metrobench.gate.samples import Pair
@@ -97,11 +97,10 @@ class Bench:
         else:
             check_url(request.endpoint)
         self.restart = self._restart(request)
-        if request.protocol not in PROTOCOLS:
-            raise UsageError(f"unknown protocol {request.protocol!r}", f"known: {', '.join(PROTOCOLS)}")
         if request.slow is not None and request.endpoint is not None:
             raise UsageError("--slow is for the embedded worker, not for --endpoint")
         self.slow = parse_rate(request.slow, name="--slow") if request.slow else 0.0
+        fit(request.protocol, self.profile.timing.unit, self.profile.timing.sample_rate)
         self.stand_in = request.endpoint is None and self.weights == STANDIN
         self.policy = self.on_blocks(request.kv)
         self.budget = parse_duration(request.budget, name="budget") if request.budget else self.profile.budget
@@ -257,7 +256,7 @@ class Bench:
 
     @property
     def _table(self) -> Path:
-        """The audio prepared once for all runs; there while the command works."""
+        """The audio prepared once for all runs, and beside it what a codec makes of it; until the command ends."""
         return self.folder.path / ".audio.npz"
 
     def with_audio(self, setting: Setting) -> Setting:
@@ -344,7 +343,8 @@ class Bench:
             finally:
                 self.interrupts.finish()
                 self.live.clear()
-                self._table.unlink(missing_ok=True)
+                for kept in self.folder.path.glob(f"{self._table.stem}.*"):
+                    kept.unlink(missing_ok=True)
                 self.record.wall_seconds = round(time.monotonic() - self._begin, 1)
                 self.folder.write(self.record)
                 self.live.status("writing the page")

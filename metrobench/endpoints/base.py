@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from enum import Enum
-from typing import Protocol
+from typing import Any, Protocol
+from urllib.parse import urlsplit
 
 import msgspec
+
+from metrobench.errors import UsageError
 
 
 class FrameClass(Enum):
@@ -16,6 +20,11 @@ class FrameClass(Enum):
     SEGMENT = "C"  # the unit is a segment of seconds
     TURN = "D"  # no reply per unit: the turn is measured
 
+    @property
+    def noun(self) -> str:
+        """What is counted in this class: the word of every metric and report."""
+        return {"C": "segment", "D": "turn"}.get(self.value, "frame")
+
 
 class Kind(Enum):
     """What an incoming message means for the measurement."""
@@ -24,7 +33,11 @@ class Kind(Enum):
     ACCEPTED = "accepted"  # the session is configured (and filled, if that was asked): audio may flow
     OUTPUT = "output"  # some content of a frame (text, audio): first output
     FRAME_DONE = "frame_done"  # the complete answer to one frame
+    QUEUED = "queued"  # the session waits for a place; `message` says where it stands
+    TURN_START = "turn_start"  # class D: the server begins an answer
+    TURN_DONE = "turn_done"  # class D: the answer is complete
     ERROR = "error"  # the server reports an error; `fatal` ends the session
+    CLOSED = "closed"  # the server says that the session is over, asked for or not; `message` says why
     OTHER = "other"  # known or unknown, of no weight
 
 
@@ -37,13 +50,20 @@ class Observation(msgspec.Struct, frozen=True, gc=False):
 
     kind: Kind
     frame: int | None = None
-    """Index of the input frame it belongs to, where the protocol says."""
+    """Index of the input frame it belongs to; None: the next one that has no answer (class C: the newest one that is
+    ready, class D: the newest turn whose speech is over)."""
+    count: int = 1
+    """FRAME_DONE: frames, from `frame` on, that this message completes (class B may answer several at once)."""
     media_end: float | None = None
     """Seconds of input audio covered up to the end of that frame."""
     tokens: int = -1
     """Content units in the answer; -1: not said."""
     flags: int = 0
     """Bits of measure.facts.FrameFlag."""
+    audio: float = 0.0
+    """Seconds of speech in this message; class D plays it."""
+    reply: tuple[bytes, ...] = ()
+    """Messages to send back at once, before anything else is sent."""
     code: str = ""
     message: str = ""
     fatal: bool = False
@@ -52,7 +72,10 @@ class Observation(msgspec.Struct, frozen=True, gc=False):
 
 
 class Endpoint(Protocol):
-    """A wire protocol as the load path sees it. Pure: bytes in, bytes out, no I/O and no clock."""
+    """A wire protocol as the load path sees it. Pure: bytes in, bytes out, no I/O and no clock.
+
+    Build one on EndpointBase, which holds what most protocols have in common.
+    """
 
     name: str
     frame_class: FrameClass
@@ -62,6 +85,22 @@ class Endpoint(Protocol):
     """Seconds of audio in one frame."""
     first_ready: float
     """Seconds of audio from the start of a session to the last sample that frame 0 needs."""
+    binary: bool
+    """Messages go out as binary WebSocket messages; False: as text."""
+    subprotocols: tuple[str, ...]
+    """WebSocket subprotocols to offer."""
+    numbered: bool
+    """Every chunk message ends with `tail(number)`, a fragment of its own."""
+    group: int
+    """Chunks that make one message, after `group_head()`; each is a fragment of its own, sent when it is due."""
+    personal: bool
+    """Every chunk message is made a session's own by `personalise`."""
+    costly: bool
+    """Encoding takes long: it is done by `encode_clip`, for the clips of a run only, which are kept for other runs."""
+    unaccepted: str
+    """Why a connected session is refused that nothing accepts within `{seconds:g}` seconds."""
+    says_goodbye: bool
+    """The server answers `closing()` with a CLOSED observation: the connection waits for it."""
 
     def url(self) -> str:
         """Address to connect to."""
@@ -72,16 +111,39 @@ class Endpoint(Protocol):
         ...
 
     def opening(self, session: int, fill_tokens: int) -> list[bytes]:
-        """Text messages to send once connected; the session is accepted when an ACCEPTED observation arrives.
-        `fill_tokens` > 0 asks the server for that many resident tokens of the session's own, if it can."""
+        """Messages to send once connected; the session is accepted when an ACCEPTED observation arrives (it may come
+        first: a greeting is one where nothing else confirms). `fill_tokens` > 0 asks the server for that many resident
+        tokens of the session's own, if it can."""
         ...
 
     def encode_chunk(self, pcm: bytes) -> bytes:
-        """The message for one chunk of PCM16 mono audio. Same for every session, so it is made once per clip."""
+        """The message for one chunk of PCM16 mono audio; empty: nothing is sent for it. Same for every session, so it
+        is made once per clip."""
+        ...
+
+    def encode_clip(self, chunks: Sequence[bytes]) -> list[bytes]:
+        """One message for each of the consecutive chunks of a clip, or of a pause; used only where `costly`: chunks of
+        such a codec need not stand alone."""
+        ...
+
+    def tail(self, number: int) -> bytes:
+        """End of a session's chunk message `number`, from 0; used only where `numbered`. Equal for all sessions."""
+        ...
+
+    def group_head(self) -> bytes:
+        """What stands before the chunks of one message; used only where `group` is more than 1."""
+        ...
+
+    def personalise(self, message: bytes, number: int) -> bytes:
+        """Chunk message `number`, from 0, of one session; used only where `personal`, and cheap."""
         ...
 
     def decode(self, payload: bytes) -> Observation:
         """The meaning of one incoming message; never raises on a strange one (OTHER or ERROR instead)."""
+        ...
+
+    def decoder(self) -> Callable[[bytes], Observation]:
+        """`decode` for one session: a function of its own where the protocol needs a memory."""
         ...
 
     def mismatch(self, greeting: bytes) -> str:
@@ -96,3 +158,131 @@ class Endpoint(Protocol):
     def closing(self) -> list[bytes]:
         """Messages that end a session politely, before the close handshake."""
         ...
+
+
+class Access(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a user says about an endpoint beside its address. Its text form holds no header's value."""
+
+    headers: dict[str, str] = {}
+    """Handshake headers, tokens among them: never printed, never stored."""
+    model: str = ""
+    """Name of the model at the server; empty: not given."""
+    session: dict[str, Any] = {}
+    """Merged into the message that configures a session."""
+    ca_file: str = ""
+    """PEM file of the certificate authorities to trust; empty: the system's."""
+    insecure: bool = False
+    """Accept any certificate."""
+
+    def __repr__(self) -> str:
+        return f"Access(headers={sorted(self.headers)}, model={self.model!r})"
+
+
+class Stream(msgspec.Struct, frozen=True):
+    """How a protocol cuts a session's audio."""
+
+    frame_class: FrameClass
+    unit: float
+    first_ready: float
+    sample_rate: int
+
+
+class EndpointBase:
+    """What most protocols have in common: text messages, chunks that stand alone, no memory."""
+
+    name = ""
+    frame_class = FrameClass.LOCKSTEP
+    binary = False
+    subprotocols: tuple[str, ...] = ()
+    numbered = False
+    group = 1
+    personal = False
+    costly = False
+    unaccepted = "not accepted within {seconds:g} s"
+    says_goodbye = False
+
+    def __init__(
+        self, url: str, *, unit: float, first_ready: float, sample_rate: int = 16_000, access: Access | None = None
+    ) -> None:
+        """Raises UsageError when the address is not ws:// or wss://."""
+        check_url(url)
+        self._url = url
+        self.unit = unit
+        self.first_ready = first_ready
+        self.sample_rate = sample_rate
+        self.access = access or Access()
+
+    @classmethod
+    def fit(cls, unit: float, sample_rate: int) -> Stream:
+        """The audio of this protocol for a model with frames of `unit` seconds at `sample_rate` Hz. Raises UsageError
+        where they do not go together."""
+        return Stream(cls.frame_class, unit, unit, sample_rate)
+
+    def url(self) -> str:
+        """Address to connect to."""
+        return self._url
+
+    def headers(self) -> dict[str, str]:
+        """The user's handshake headers."""
+        return dict(self.access.headers)
+
+    def opening(self, session: int, fill_tokens: int) -> list[bytes]:
+        """Nothing to say."""
+        del session, fill_tokens
+        return []
+
+    def encode_chunk(self, pcm: bytes) -> bytes:
+        """The audio as it is."""
+        return pcm
+
+    def encode_clip(self, chunks: Sequence[bytes]) -> list[bytes]:
+        """Chunk by chunk."""
+        return [self.encode_chunk(pcm) for pcm in chunks]
+
+    def tail(self, number: int) -> bytes:
+        """Nothing."""
+        del number
+        return b""
+
+    def group_head(self) -> bytes:
+        """Nothing."""
+        return b""
+
+    def personalise(self, message: bytes, number: int) -> bytes:
+        """The same for every session."""
+        del number
+        return message
+
+    def decode(self, payload: bytes) -> Observation:
+        """Nothing is understood."""
+        del payload
+        return Observation(Kind.OTHER)
+
+    def decoder(self) -> Callable[[bytes], Observation]:
+        """`decode`, which keeps nothing."""
+        return self.decode
+
+    def mismatch(self, greeting: bytes) -> str:
+        """The server does not describe its frames."""
+        del greeting
+        return ""
+
+    def can_fill(self, greeting: bytes) -> bool:
+        """It cannot."""
+        del greeting
+        return False
+
+    def closing(self) -> list[bytes]:
+        """Nothing to say."""
+        return []
+
+
+def check_url(url: str) -> None:
+    """Raises UsageError when `url` is not a WebSocket address with a host."""
+    try:
+        parts = urlsplit(url)
+        good = parts.scheme in ("ws", "wss") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+    except ValueError:
+        good = False
+    if not good:
+        raise UsageError(f"{url!r} is not a WebSocket address", "write ws://HOST:PORT/PATH or wss://HOST/PATH")

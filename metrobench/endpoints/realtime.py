@@ -5,13 +5,10 @@
 
 from __future__ import annotations
 
-from urllib.parse import urlsplit
-
 import msgspec
 import pybase64
 
-from metrobench.endpoints.base import NOT_UNDERSTOOD, FrameClass, Kind, Observation
-from metrobench.errors import UsageError
+from metrobench.endpoints.base import NOT_UNDERSTOOD, EndpointBase, Kind, Observation
 from metrobench.measure.facts import FrameFlag
 
 FATAL_CODES = frozenset(
@@ -97,27 +94,10 @@ _OPENED = Observation(Kind.OPENED)
 _OUTPUT = Observation(Kind.OUTPUT)
 
 
-class RealtimeEndpoint:
+class RealtimeEndpoint(EndpointBase):
     """The dialect of the embedded worker."""
 
     name = "realtime"
-    frame_class = FrameClass.LOCKSTEP
-
-    def __init__(self, url: str, *, unit: float, first_ready: float, sample_rate: int = 16_000) -> None:
-        """Raises UsageError when the address is not ws:// or wss://."""
-        check_url(url)
-        self._url = url
-        self.unit = unit
-        self.first_ready = first_ready
-        self.sample_rate = sample_rate
-
-    def url(self) -> str:
-        """Address to connect to."""
-        return self._url
-
-    def headers(self) -> dict[str, str]:
-        """Extra handshake headers: none."""
-        return {}
 
     def opening(self, session: int, fill_tokens: int) -> list[bytes]:
         """`session.update` with the audio format, and the wish for resident tokens where there is one."""
@@ -172,17 +152,6 @@ class RealtimeEndpoint:
     def closing(self) -> list[bytes]:
         """`session.close`."""
         return [b'{"type":"session.close"}']
-
-
-def check_url(url: str) -> None:
-    """Raises UsageError when `url` is not a WebSocket address with a host."""
-    try:
-        parts = urlsplit(url)
-        good = parts.scheme in ("ws", "wss") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
-    except ValueError:
-        good = False
-    if not good:
-        raise UsageError(f"{url!r} is not a WebSocket address", "write ws://HOST:PORT/PATH or wss://HOST/PATH")
 
 
 def session_info(payload: bytes) -> SessionInfo | None:

@@ -3,19 +3,40 @@
 from __future__ import annotations
 
 import difflib
+from importlib import import_module
 
-from metrobench.endpoints.base import Endpoint
-from metrobench.endpoints.realtime import RealtimeEndpoint
+from metrobench.endpoints.base import Access, Endpoint, EndpointBase, Stream
 from metrobench.errors import UsageError
 
-PROTOCOLS = ("realtime",)
+_CLASSES = {
+    "realtime": "realtime:RealtimeEndpoint",
+    "kyutai-stt": "kyutai:KyutaiEndpoint",
+    "moshi": "moshi:MoshiEndpoint",
+}
+"""Module of this package and class of each protocol; imported when it is used."""
+PROTOCOLS = tuple(_CLASSES)
 """Names that `make_endpoint` knows."""
 
 
-def make_endpoint(protocol: str, url: str, *, unit: float, first_ready: float, sample_rate: int) -> Endpoint:
+def make_endpoint(
+    protocol: str, url: str, *, unit: float, first_ready: float, sample_rate: int, access: Access | None = None
+) -> Endpoint:
     """The endpoint of a protocol at an address. `unit` and `first_ready` in seconds. Raises UsageError."""
-    if protocol == "realtime":
-        return RealtimeEndpoint(url, unit=unit, first_ready=first_ready, sample_rate=sample_rate)
-    close = difflib.get_close_matches(protocol, PROTOCOLS, n=1)
-    hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(PROTOCOLS)}"
-    raise UsageError(f"unknown protocol {protocol!r}", hint)
+    kind = _find(protocol)
+    return kind(url, unit=unit, first_ready=first_ready, sample_rate=sample_rate, access=access)
+
+
+def fit(protocol: str, unit: float, sample_rate: int) -> Stream:
+    """How a protocol cuts the audio for a model with frames of `unit` seconds at `sample_rate` Hz. Raises UsageError
+    for an unknown name, or where protocol and model do not go together."""
+    return _find(protocol).fit(unit, sample_rate)
+
+
+def _find(protocol: str) -> type[EndpointBase]:
+    if protocol not in _CLASSES:
+        close = difflib.get_close_matches(protocol, PROTOCOLS, n=1)
+        hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(PROTOCOLS)}"
+        raise UsageError(f"unknown protocol {protocol!r}", hint)
+    module, _, name = _CLASSES[protocol].partition(":")
+    found: type[EndpointBase] = getattr(import_module(f"metrobench.endpoints.{module}"), name)
+    return found

@@ -31,7 +31,7 @@ class Book:
         self.unit = endpoint.unit
         self.first_ready = endpoint.first_ready
         self.endpoint = endpoint
-        self.decode = endpoint.decode
+        self.message_type = WSMsgType.BINARY if endpoint.binary else WSMsgType.TEXT
         self.spool = spool
         self.ready = ready
         self.fds = array("l", (-1 for _ in range(spool.sessions)))
@@ -65,6 +65,7 @@ class Conn(WSListener):  # type: ignore[misc]
     def __init__(self, book: Book, facts: SessionFacts, slot: int) -> None:
         """`slot`: its place in the order of sending."""
         self._book = book
+        self._decode = book.endpoint.decoder()
         self.facts = facts
         self.slot = slot
         self.transport: WSTransport | None = None
@@ -84,9 +85,9 @@ class Conn(WSListener):  # type: ignore[misc]
             self.write(message)
 
     def write(self, message: bytes) -> None:
-        """Send one text message now."""
+        """Send one message now."""
         if self.transport is not None:
-            self.transport.send(WSMsgType.TEXT, message)
+            self.transport.send(self._book.message_type, message)
 
     def push(self, frame: bytes) -> None:
         """Send one ready-made WebSocket frame of a living session."""
@@ -140,6 +141,11 @@ class Conn(WSListener):  # type: ignore[misc]
             self.transport.disconnect(False)
 
     @property
+    def unaccepted(self) -> str:
+        """Why the session is refused when nothing accepts it."""
+        return self._book.endpoint.unaccepted
+
+    @property
     def gone(self) -> bool:
         """No connection, or no longer."""
         return self.transport is None or self.transport.is_disconnected
@@ -172,7 +178,7 @@ class Conn(WSListener):  # type: ignore[misc]
                     return
                 payload = bytes(self._buffer)
                 self._buffer.clear()
-            self._observe(now, self._book.decode(payload), payload)
+            self._observe(now, self._decode(payload), payload)
 
     def on_ws_disconnected(self, transport: WSTransport) -> None:
         self._release()
@@ -183,14 +189,9 @@ class Conn(WSListener):  # type: ignore[misc]
         kind = seen.kind
         book = self._book
         if kind is Kind.FRAME_DONE:
-            frame = self.next_answer if seen.frame is None else seen.frame
-            if 0 <= frame < len(book.ready) and not book.ending:
-                t = now - book.t0
-                if book.spool.done(self._row(frame), t, seen.tokens, seen.flags):
-                    book.latencies.append(t - self.facts.phase - book.ready[frame])
-            self.next_answer = max(self.next_answer, frame + 1)
-            if book.answered is not None:
-                book.answered(self, frame, now)
+            first = self.next_answer if seen.frame is None else seen.frame
+            for frame in range(first, first + seen.count):
+                self._answer(frame, now, seen)
         elif kind is Kind.OUTPUT:
             frame = self.next_answer if seen.frame is None else seen.frame
             if book.t0 and 0 <= frame < len(book.ready):
@@ -210,6 +211,16 @@ class Conn(WSListener):  # type: ignore[misc]
             else:
                 book.errors += 1
                 book.last_error = text
+
+    def _answer(self, frame: int, now: float, seen: Observation) -> None:
+        book = self._book
+        if 0 <= frame < len(book.ready) and not book.ending:
+            t = now - book.t0
+            if book.spool.done(self._row(frame), t, seen.tokens, seen.flags):
+                book.latencies.append(t - self.facts.phase - book.ready[frame])
+        self.next_answer = max(self.next_answer, frame + 1)
+        if book.answered is not None:
+            book.answered(self, frame, now)
 
     def _row(self, frame: int) -> int:
         return frame * self._book.spool.sessions + self.facts.session

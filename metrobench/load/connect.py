@@ -101,4 +101,4 @@ async def accept_all(conns: list[Conn], fill_tokens: int, timeout: float) -> Non
         await asyncio.sleep(0.01)
         pending = [conn for conn in pending if not (conn.accepted or conn.over)]
     for conn in pending:
-        conn.refuse(f"not accepted within {timeout:g} s" + (" of filling" if fill_tokens else ""))
+        conn.refuse(conn.unaccepted.format(seconds=timeout) + (" of filling" if fill_tokens else ""))

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import itertools
 import logging
 import os
 import signal
 import socket
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from time import monotonic
 
 import msgspec
@@ -28,7 +29,9 @@ from metrobench.errors import MetrobenchError, UnreachableError, UsageError
 from metrobench.load.aftermath import Aftermath
 from metrobench.load.conn import Book, Conn
 from metrobench.load.connect import accept_all, connect_all, greeted
+from metrobench.load.costly import Kept, Span, bounded, spoken
 from metrobench.load.files import allow_files
+from metrobench.load.finish import chunk_frame, finisher
 from metrobench.load.link import Link
 from metrobench.load.open_run import OpenRun
 from metrobench.load.paced import PacedRun
@@ -36,7 +39,6 @@ from metrobench.load.saturate import SaturateRun
 from metrobench.load.sender import Sender
 from metrobench.load.spec import LoadEvent, LoadSpec
 from metrobench.load.spool import Spool
-from metrobench.load.wire import client_frame
 from metrobench.measure.facts import SessionFacts
 from metrobench.schedule import last_chunk, make_ring
 from metrobench.units import CHUNK
@@ -58,8 +60,15 @@ class Driver:
             spec.protocol, spec.url, unit=spec.unit, first_ready=spec.first_ready, sample_rate=spec.sample_rate
         )
         table = audio_table(spec)
-        self._clips = table.clips
-        self._frames, self._pause = encode_table(table, self._endpoint)
+        runs = [session_runs(table.clips, spec.seed, number, spec.talk) for number in range(spec.sessions)]
+        if self._endpoint.costly:
+            spans = [bounded(run, round(spec.audio_seconds / CHUNK)) for run in runs]
+            kept = Kept(spec.table and spec.table.with_suffix(f".{spec.protocol}"))
+            self._frames, pause = encode_spoken(table, self._endpoint, spoken(table, spans), kept)
+            runs = [itertools.cycle(run) for run in spans]
+        else:
+            self._frames, pause = encode_table(table, self._endpoint)
+        self._runs = [lay_out(run, pause) for run in runs]
         self._schedule = spec.schedule()
         spool = Spool(spec.spool)
         ready = [(last_chunk(frame, spec.unit, spec.first_ready) + 1) * CHUNK for frame in range(spool.frames)]
@@ -134,15 +143,19 @@ class Driver:
 
     def _make_run(self) -> PacedRun | SaturateRun | OpenRun:
         spec, book, conns, tell = self._spec, self._book, self._conns, self._link.tell
-        numbers = range(spec.sessions)
-        runs = [lay_out(session_runs(self._clips, spec.seed, n, spec.talk), self._pause) for n in numbers]
         if spec.mode == "saturate":
-            streams = [map(self._frames.__getitem__, each_chunk(run)) for run in runs]
+            streams = [self._stream(run) for run in self._runs]
             return SaturateRun(spec, book, conns, streams, tell)
-        sender = Sender(book, conns, self._ring, self._frames, runs)
+        sender = Sender(book, conns, self._ring, self._frames, self._runs, finisher(self._endpoint))
         if spec.timetable is not None:
             return OpenRun(spec, spec.timetable, self._endpoint, book, conns, sender, tell)
         return PacedRun(spec, self._schedule, book, conns, sender, tell)
+
+    def _stream(self, run: Iterator[tuple[int, int]]) -> Iterator[bytes]:
+        """One session's frames, endless."""
+        finish = finisher(self._endpoint)
+        frames = map(self._frames.__getitem__, each_chunk(run))
+        return frames if finish is None else map(finish, frames, itertools.count())
 
     def _watch_parent(self, parent: int) -> None:
         """A copy of the parent's socket in some other process would hide its death."""
@@ -200,13 +213,31 @@ def audio_table(spec: LoadSpec) -> ChunkTable:
 
 
 def encode_table(table: ChunkTable, endpoint: Endpoint) -> tuple[list[bytes], int]:
-    """The WebSocket frame of every distinct chunk, by chunk number, then PAUSE of them to be heard in pauses; the
-    number of the first of those."""
-    frames = [client_frame(endpoint.encode_chunk(table.pcm(chunk))) for chunk in range(len(table.chunks))]
+    """The frame of every distinct chunk, by chunk number, then PAUSE of them to be heard in pauses; the number of the
+    first of those."""
+    frames = [chunk_frame(endpoint.encode_chunk(table.pcm(chunk)), endpoint) for chunk in range(len(table.chunks))]
+    return frames + [frames[chunk] for chunk in _bed(table)], len(frames)
+
+
+def encode_spoken(table: ChunkTable, endpoint: Endpoint, clips: Iterable[Span], kept: Kept) -> tuple[list[bytes], int]:
+    """`encode_table` with the frames of these clips only, for a costly codec; each clip, and a whole pause, is encoded
+    as one piece."""
+    frames = [b""] * len(table.chunks)
+    for start, count in clips:
+        messages = kept.get(start)
+        if messages is None:
+            messages = endpoint.encode_clip([table.pcm(start + place) for place in range(count)])
+            kept.put(start, messages)
+        frames[start : start + count] = [chunk_frame(message, endpoint) for message in messages]
+    kept.save()
+    pause = endpoint.encode_clip([table.pcm(chunk) for chunk in _bed(table)])
+    return frames + [chunk_frame(message, endpoint) for message in pause], len(frames)
+
+
+def _bed(table: ChunkTable) -> list[int]:
+    """The chunks of a pause."""
     first, count = table.bed
-    pause = len(frames)
-    frames += [frames[first + place % count] for place in range(PAUSE)]
-    return frames, pause
+    return [first + place % count for place in range(PAUSE)]
 
 
 def use_cores(cores: frozenset[int]) -> None:

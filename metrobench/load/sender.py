@@ -12,6 +12,7 @@ from os import write
 from time import monotonic
 
 from metrobench.load.conn import Book, Conn
+from metrobench.load.finish import Finish
 from metrobench.load.lags import FINE, FINE_RATE, bin_of
 from metrobench.load.pacer import Pacer
 from metrobench.schedule import Ring, last_chunk
@@ -28,18 +29,21 @@ class Sender:
         ring: Ring,
         frames: list[bytes],
         runs: Sequence[Iterator[tuple[int, int]]],
+        finish: Finish | None = None,
     ) -> None:
         """`conns` and `runs` by session. `frames`: WebSocket frames by chunk number. `runs`: each session's audio as
-        endless (first chunk, number of chunks)."""
+        endless (first chunk, number of chunks). `finish` makes a frame a session's own; None: it is that already."""
         self._book = book
         self._conns = [conns[session] for session in ring.order]
         self._runs = [runs[session] for session in ring.order]
         self._frames = frames
+        self._finish = finish
         self._offsets = array("d", ring.offsets)
         self._starts = array("l", ring.starts)
         self._pacer = Pacer(ring)
         slots = range(len(ring.order))
         self._place = array("l", slots)  # chunk to send next
+        self._sent = array("l", (0 for _ in slots))  # chunks sent; counted only where frames are finished
         self._stop = array("l", slots)  # end of the run it is in
         self._left = array("l", (last_chunk(0, book.unit, book.first_ready) + 1 for _ in slots))  # chunks to frame end
         self._worst = array("d", (0.0 for _ in slots))  # largest lag in the frame so far
@@ -60,15 +64,18 @@ class Sender:
         """Send what is due at `t` seconds from t0, at most `limit` chunks; returns the time after the last one."""
         book, frames, place, stop = self._book, self._frames, self._place, self._stop
         fds, offsets, starts, lags, t0 = book.fds, self._offsets, self._starts, book.spool.lags, book.t0
-        left, worst = self._left, self._worst
+        left, worst, finish, counts = self._left, self._worst, self._finish, self._sent
         for tick, first, end in self._pacer.take(t, limit):
             base = t0 + tick * CHUNK
             for slot in range(first, end):
                 if starts[slot] >= tick:
                     continue
                 number = place[slot]
+                frame = frames[number]
+                if finish is not None:
+                    frame = finish(frame, counts[slot])
+                    counts[slot] += 1
                 if (fd := fds[slot]) >= 0:
-                    frame = frames[number]
                     try:
                         sent = write(fd, frame)
                     except OSError:
@@ -76,7 +83,7 @@ class Sender:
                     if sent != len(frame):
                         self._conns[slot].overflow(frame, sent)
                 elif slot in book.queues:
-                    book.queues[slot](frames[number])
+                    book.queues[slot](frame)
                 else:
                     continue
                 now = monotonic()

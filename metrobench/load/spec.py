@@ -89,6 +89,11 @@ class LoadSpec:
         return max(self.budget, self.late_after)
 
     @property
+    def audio_seconds(self) -> float:
+        """Seconds of audio that a session has before it may repeat itself."""
+        return self.saturate_seconds if self.mode != "paced" else self.first_ready + self.table_frames * self.unit
+
+    @property
     def table_frames(self) -> int:
         """Frames of each session that the facts have room for: cut, measured, and those ready before the end."""
         if self.timetable is not None:

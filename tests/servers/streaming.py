@@ -15,6 +15,7 @@ from metrobench.corpus.manifest import default_clips
 from metrobench.load.process import LoadProcess
 from metrobench.load.spec import LoadEvent, LoadSpec
 from metrobench.measure.facts import RunFacts
+from tests.servers.binary import RATE, BinaryServer
 from tests.servers.truth import Script, TruthServer
 
 HELD_UP = 0.1
@@ -70,7 +71,7 @@ class Outcome:
 def make_spec(url: str, folder: Path, script: Script, **changes: object) -> LoadSpec:
     """A short run that fits a script."""
     spec = LoadSpec(
-        protocol="realtime",
+        protocol=script.dialect,
         url=url,
         sessions=4,
         budget=0.7,
@@ -82,6 +83,7 @@ def make_spec(url: str, folder: Path, script: Script, **changes: object) -> Load
         frames=10,
         max_frames=40,
         spool=folder / "spool",
+        sample_rate=16_000 if script.dialect == "realtime" else RATE,
     )
     return replace(spec, **changes)  # type: ignore[arg-type]
 
@@ -105,7 +107,8 @@ def stream_once(
     script: Script, during: Callable[[LoadProcess, LoadEvent], None] | None = None, **changes: object
 ) -> Outcome:
     """One run, whatever becomes of it."""
-    with tempfile.TemporaryDirectory() as folder, TruthServer(script) as server:
+    kind = TruthServer if script.dialect == "realtime" else BinaryServer
+    with tempfile.TemporaryDirectory() as folder, kind(script) as server:
         outcome = Outcome(make_spec(server.url, Path(folder), script, **changes))
         with LoadProcess(outcome.spec) as load:
             load.start()

@@ -71,6 +71,18 @@ class Script:
     """False: sessions cannot be given resident tokens."""
     deltas: bool = True
     """Content comes in deltas before the complete answer."""
+    dialect: str = "realtime"
+    """Wire protocol; those of `binary` run there."""
+    variant: str = ""
+    """Which of several servers of a protocol."""
+    queued: list[int] = field(default_factory=list)
+    """Sessions that connect and hear nothing: they wait for a place."""
+    dropped: list[tuple[int, int]] = field(default_factory=list)
+    """(session, frame): never answered, while the next ones are."""
+    doubled: list[tuple[int, int]] = field(default_factory=list)
+    """(session, frame): answered twice."""
+    jitter: float = 0.0
+    """Seconds: every second frame takes so much longer."""
 
 
 class _Session(WSListener):  # type: ignore[misc]
@@ -199,8 +211,9 @@ class _Session(WSListener):  # type: ignore[misc]
 class World:
     """The state that all sessions share."""
 
-    def __init__(self, script: Script, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, script: Script, loop: asyncio.AbstractEventLoop, kind: type[_Session] = _Session) -> None:
         self.script = script
+        self.kind = kind
         self.loop = loop
         self.first_audio = 0.0
         self.free_at = 0.0
@@ -211,12 +224,12 @@ class World:
         """A new connection."""
         time.sleep(self.script.handshake_delay)
         self.sessions += 1
-        return _Session(self, self.sessions - 1)
+        return self.kind(self, self.sessions - 1)
 
     def answer_time(self, session: int, frame: int) -> float:
         """When a frame that is complete now is answered, on the loop's clock."""
         now = time.monotonic()
-        latency = self.script.latency
+        latency = self.script.latency + self.script.jitter * (frame % 2)
         for s, f, seconds in self.script.late:
             if s in (session, ALL) and f in (frame, ALL):
                 latency = seconds
@@ -230,9 +243,9 @@ class World:
         return self.loop.time() + when - now
 
 
-async def _serve(script: Script) -> None:
+async def _serve(script: Script, kind: type[_Session] = _Session) -> None:
     loop = asyncio.get_running_loop()
-    world = World(script, loop)
+    world = World(script, loop, kind)
     if script.raw:
         server = await asyncio.start_server(_raw(script.raw), "127.0.0.1", 0)
     else:
@@ -264,6 +277,8 @@ def _raw(text: str) -> Any:
 class TruthServer:
     """The server's process, as a context manager."""
 
+    program = Path(__file__)
+
     def __init__(self, script: Script) -> None:
         self.script = script
         self.held_up = 0.0
@@ -271,9 +286,10 @@ class TruthServer:
 
     def __enter__(self) -> TruthServer:
         self.process = subprocess.Popen(
-            [sys.executable, str(Path(__file__)), json.dumps(asdict(self.script))],
+            [sys.executable, str(self.program), json.dumps(asdict(self.script))],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
+            env=dict(os.environ, PYTHONPATH=str(Path(__file__).parents[2])),
         )
         assert self.process.stdout is not None
         self.port = int(self.process.stdout.readline())

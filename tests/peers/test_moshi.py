@@ -1,0 +1,124 @@
+"""Moshi's own server: the timing rule, its one session, and the commands against it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from metrobench.corpus.manifest import default_clips
+from metrobench.endpoints.moshi import UNIT
+from metrobench.endpoints.registry import fit
+from metrobench.load.process import LoadProcess
+from metrobench.load.spec import LoadEvent, LoadSpec
+from metrobench.measure.facts import RunFacts
+from tests.peers.moshi_servers import moshi_servers
+
+pytestmark = [pytest.mark.peers, pytest.mark.timeout(600)]
+
+BUDGET = 0.4
+"""Frames of 80 ms on a machine that is shared: the wire is tested here, not the speed."""
+
+
+@pytest.fixture(scope="module")
+def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """One server, which holds one session."""
+    with moshi_servers(1, tmp_path_factory.mktemp("moshi") / "log") as url:
+        yield url
+
+
+@pytest.fixture(scope="module")
+def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """Two servers behind one address."""
+    with moshi_servers(2, tmp_path_factory.mktemp("moshi") / "log") as url:
+        yield url
+
+
+def stream(url: str, folder: Path, **changes: Any) -> tuple[list[LoadEvent], RunFacts]:
+    """One run of the load process, stopped when its frames are decided."""
+    said = fit("moshi", UNIT, 24_000)
+    fields: dict[str, Any] = {"sessions": 1, "frames": 40, "max_frames": 40, "connect_timeout": 20.0} | changes
+    spec = LoadSpec(
+        protocol="moshi",
+        url=url,
+        budget=BUDGET,
+        unit=said.unit,
+        first_ready=said.first_ready,
+        sample_rate=said.sample_rate,
+        seed=1,
+        clips=default_clips()[:3],
+        cut_frames=0,
+        spool=folder / "spool",
+        **fields,
+    )
+    events = []
+    with LoadProcess(spec) as load:
+        load.start()
+        for event in load.events(120.0):
+            events.append(event)
+            if event.kind == "judge":
+                load.stop()
+        return events, load.facts()
+
+
+def metrobench(*words: str) -> tuple[int, dict[str, Any]]:
+    """Exit code and record of a command against an endpoint."""
+    asked = [sys.executable, "-m", "metrobench", *words, "--model", "moshi", "--protocol", "moshi", "--json"]
+    done = subprocess.run(asked, capture_output=True, text=True, timeout=500)
+    assert done.stdout, done.stderr
+    return done.returncode, json.loads(done.stdout)
+
+
+def test_reply_r_needs_frame_r_plus_1(one: str, tmp_path: Path) -> None:
+    """An answer that came before its audio would have a latency below zero, one that needed a frame more at least
+    80 ms."""
+    events, facts = stream(one, tmp_path)
+    late = (facts.frames["t_done"] - facts.frames["t_ready"])[:40]
+    assert np.isfinite(late).all()
+    assert late.min() > 0.0
+    assert late.min() < UNIT
+    assert events[-1].errors == 0
+
+
+def test_a_second_session_is_refused_as_waiting_and_the_first_goes_on(one: str, tmp_path: Path) -> None:
+    _, facts = stream(one, tmp_path, sessions=2, connect_timeout=2.0)
+    refused = [session for session in facts.sessions if session.refused]
+    assert len(refused) == 1
+    assert "busy with another session" in refused[0].reason
+    going = facts.frames[facts.frames["session"] != refused[0].session]
+    assert np.isfinite(going["t_done"][:40]).all()
+
+
+def test_the_server_is_free_again_after_a_run(one: str, tmp_path: Path) -> None:
+    for place in ("a", "b"):
+        _, facts = stream(one, tmp_path / place, frames=10, max_frames=10)
+        assert not any(session.refused for session in facts.sessions)
+
+
+def test_check_says_that_it_answers(one: str, tmp_path: Path) -> None:
+    code, record = metrobench("check", "--endpoint", one, "--budget", "400ms", "--out", str(tmp_path))
+    assert code == 0
+    assert record["status"] == "complete"
+
+
+def test_run_judges_two_sessions(two: str, tmp_path: Path) -> None:
+    words = ["--sessions", "2", "--duration", "10s", "--budget", "400ms", "--endpoint", two, "--out", str(tmp_path)]
+    _, record = metrobench("run", *words)
+    assert record["status"] == "complete"
+    (probe,) = record["probes"]
+    assert probe["misses"]["due"] >= 2 * 10 / UNIT - 4
+    assert probe["misses"]["met"] + probe["misses"]["late"] > 0.9 * probe["misses"]["due"]
+
+
+def test_capacity_never_exceeds_the_number_of_servers(two: str, tmp_path: Path) -> None:
+    words = ["--effort", "quick", "--max-time", "3m", "--max-sessions", "4", "--budget", "400ms", "--yes"]
+    _, record = metrobench("capacity", *words, "--endpoint", two, "--out", str(tmp_path))
+    assert record["status"] == "complete"
+    assert record["result"]["mscs"]["mscs"] in (0, 1, 2, None)
+    assert any(probe["sessions"] > 2 and probe["outcome"] == "fail" for probe in record["probes"])
