@@ -1,4 +1,4 @@
-"""The unmodified `moshi.server` without a GPU: torch.cuda.synchronize(), its one call that fails there, does nothing."""
+"""The unmodified `moshi.server` on a CPU: torch.cuda.synchronize(), the one call that fails there, does nothing."""
 
 import runpy
 import sys
