@@ -30,7 +30,7 @@ def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.mark.timeout(2 * INSTALL_TIMEOUT)
-def test_the_wheel_brings_profiles_and_audio(installed: Path, tmp_path: Path) -> None:
+def test_the_wheel_brings_profiles_workloads_and_audio(installed: Path, tmp_path: Path) -> None:
     script = (
         "import importlib.util as u\n"
         "assert u.find_spec('torch') is None and u.find_spec('vllm') is None\n"
@@ -38,6 +38,8 @@ def test_the_wheel_brings_profiles_and_audio(installed: Path, tmp_path: Path) ->
         "from metrobench.corpus.manifest import default_clips, load_manifest, verify\n"
         "from metrobench.resources import data_folder\n"
         "assert 'minicpm-o' in profile_names() and load_profile('smoke')\n"
+        "from metrobench.admission.workload import load_workload, workload_names\n"
+        "assert 'steady' in workload_names() and load_workload('churn')\n"
         "assert all(clip.is_file() for clip in default_clips())\n"
         "folder = data_folder('audio_corpus')\n"
         "assert verify(folder, load_manifest(folder)) == []\n"

@@ -133,9 +133,12 @@ class Aimd:
         """Below the cap, and room in the pool?"""
         rho = self._pool[-1][1] if self._pool else None
         signals = Signals(sessions, self.cap, self._p50, self._p95, rho, self._slope)
+        limits = f"p50 at most {seconds(self._gains.target * self._budget)}"
+        limits += f", p95 at most {seconds(self._gains.tail * self._budget)}"
+        if self._load() > 1.0:
+            return Decision(False, signals, Code.OVERLOADED, f"frames take too long: {limits} is allowed")
         if sessions >= int(self._level):
-            limit = seconds(self._gains.target * self._budget)
-            why = f"{sessions} sessions are open and {self.cap} are allowed (p50 at most {limit})"
+            why = f"{sessions} sessions are open and {self.cap} are allowed ({limits})"
             # before the first cut the cap is still on its way up
             return Decision(False, signals, Code.OVERLOADED, why, SOON if self._searching else 0.0)
         if self._ahead() >= self._gains.pool:

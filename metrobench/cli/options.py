@@ -88,12 +88,6 @@ server = group(
     click.option("--yes", is_flag=True, help="Do not ask before loading an address that is not this machine."),
     worker,
 )
-admission = click.option(
-    "--admission",
-    metavar="RULE",
-    help="Who may join: none, static:N, kv (N sessions, grown to their most, fit the pool), aimd (by frame latency) or"
-    " aimd+kv.",
-)
 interleave = group(
     click.option(
         "--interleave",
@@ -110,6 +104,18 @@ interleave = group(
         help="How often --interleave measures both.",
     ),
 )
+
+
+def admission(default: str) -> Decorator[Any]:
+    """`--admission`, None where it is not given; `default`: what the command takes then."""
+    return click.option(
+        "--admission",
+        metavar="RULE",
+        help="Who may join: none, static:N, kv (as many as fit the KV pool for ever), aimd (by frame latency) or"
+        f" aimd+kv. [default: {default}]",
+    )
+
+
 vllm_args = click.argument("vllm_args", nargs=-1, type=click.UNPROCESSED, metavar="[-- VLLM_ARGUMENTS]")
 time_limit = group(
     click.option("--max-time", metavar="TIME", help="End after this long at most, with what was found by then."),

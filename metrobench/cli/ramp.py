@@ -31,7 +31,7 @@ JOIN, JOIN_FULL = 1.0, 10.0
     metavar="NAME",
     help="Who calls, when, for how long: a shipped workload, or the path of a .toml file.",
 )
-@options.admission
+@options.admission("aimd+kv")
 @options.model
 @options.budget
 @options.server

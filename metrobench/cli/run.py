@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @click.option(
     "--duration", default="1m", show_default=True, metavar="TIME", help="Measured time of each session, after the cut."
 )
-@options.admission
+@options.admission("kv")
 @options.model
 @options.budget
 @options.objective

@@ -28,7 +28,7 @@ from metrobench.cli import options
     metavar="N",
     help="Sessions admitted; further ones are refused.",
 )
-@options.admission
+@options.admission("aimd+kv")
 @options.budget
 @options.seed
 @options.debug

@@ -54,8 +54,11 @@ TELEMETRY_FIELDS = (
     "prefix_hits",  # cumulative tokens found in the prefix cache
     "preemptions",  # cumulative, as the engine says
     "steal",  # fraction of CPU time stolen by the hypervisor since the last sample
+    "admission_cap",  # sessions that the worker's admission would allow (null: no limit)
 )
 """Columns of telemetry.parquet, float64, null where a source does not exist."""
+LATER_FIELDS = frozenset({"admission_cap"})
+"""Those that records of earlier versions lack."""
 
 
 @dataclass(slots=True)

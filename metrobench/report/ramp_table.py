@@ -195,9 +195,8 @@ def _star(found: dict[str, Any]) -> str:
         return f"not reached: too few were refused to tell; at most {found['peak']} were open at once"
     after = found["converged_after"]
     reached = "never settled" if after is None else f"settled after {seconds(after)}"
-    return (
-        f"{found['n_star']:.0f} sessions, {reached}, within {percent(found['oscillation'], 0)} · peak {found['peak']}"
-    )
+    swings = f"swings of {percent(found['oscillation'], 0)}"
+    return f"{found['n_star']:.0f} sessions, {reached}, {swings} · peak {found['peak']}"
 
 
 def _collapse(found: dict[str, Any]) -> str:

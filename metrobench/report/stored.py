@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from metrobench.errors import UsageError
 from metrobench.lock import held
-from metrobench.measure.facts import TELEMETRY_FIELDS, RunFacts
+from metrobench.measure.facts import LATER_FIELDS, TELEMETRY_FIELDS, RunFacts
 from metrobench.measure.limits import LimitedBy
 from metrobench.measure.open_system import OpenSystem
 from metrobench.measure.plan import Slo, check_plan
@@ -52,6 +52,8 @@ class Stored:
             columns: dict[str, Any] = {name: [row.get(name) for row in raw[1]] for name in TELEMETRY_FIELDS}
         else:
             columns = dict(read_telemetry(self.path / probe.folder))
+        length = len(next(iter(columns.values()), ()))
+        columns = {name: np.full(length, np.nan) for name in LATER_FIELDS} | columns
         if missing := sorted(set(TELEMETRY_FIELDS) - set(columns)):
             raise UsageError(f"the telemetry in {self.path / probe.folder} lacks {', '.join(missing)}")
         return {name: np.asarray(columns[name], dtype=np.float64) for name in TELEMETRY_FIELDS}

@@ -94,6 +94,15 @@ def test_a_pool_that_fills_up_refuses_before_latency_shows_it() -> None:
     assert decision.signals.rho_slope is not None and abs(decision.signals.rho_slope - 0.06) < 1e-9
 
 
+def test_nobody_joins_while_frames_take_too_long_though_the_cap_has_room() -> None:
+    controller = Aimd(BUDGET, 1000)
+    feed(controller, 5, SLOW)
+    decision = controller.ask(1.0, 5)
+    assert (decision.admitted, decision.code) == (False, Code.OVERLOADED)
+    feed(controller, 5, FAST, FAST, t=1.0)
+    assert controller.ask(3.0, 5).admitted
+
+
 def test_a_full_but_steady_pool_is_no_reason_to_refuse() -> None:
     controller = Aimd(BUDGET, 1000)
     feed(controller, 10, *[FAST] * 5, rho=0.9)

@@ -50,7 +50,7 @@ def stored(tmp_path: Path) -> Any:
 
 def test_a_stored_record_is_shown_as_the_command_did(stored: Any) -> None:
     text = whole(stored.record)
-    assert "N*         10 sessions, settled after 10 s, within 0 % · peak 10" in text
+    assert "N*         10 sessions, settled after 10 s, swings of 0 % · peak 10" in text
     assert "refused    20: 20 overloaded · slowest refusal 20 ms" in text
     assert max(len(line) for line in text.splitlines()) <= 80
 

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from metrobench.errors import UsageError
@@ -105,3 +106,14 @@ def test_facts_of_another_version_are_named(tmp_path: Path) -> None:
     pq.write_table(pq.read_table(file).drop_columns(["kv_usage"]), file)
     with pytest.raises(UsageError, match="kv_usage"):
         stored.telemetry(stored.record.probes[0])
+
+
+def test_telemetry_of_an_earlier_version_lacks_only_what_came_later(tmp_path: Path) -> None:
+    import pyarrow.parquet as pq
+
+    folder = made.run(tmp_path)
+    file = folder / "telemetry.parquet"
+    pq.write_table(pq.read_table(file).drop_columns(["admission_cap"]), file)
+    stored = open_record(folder / "run.json")
+    found = stored.telemetry(stored.record.probes[0])
+    assert np.isnan(found["admission_cap"]).all() and len(found["admission_cap"]) == len(found["t"])

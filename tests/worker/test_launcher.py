@@ -15,6 +15,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from metrobench.admission.choice import Choice
 from metrobench.errors import UnreachableError, UsageError
 from metrobench.measure.facts import TELEMETRY_FIELDS
 from metrobench.profiles import load_profile
@@ -209,6 +210,40 @@ def test_no_more_sessions_are_admitted_than_the_pool_holds_for_ever(launch: Laun
     error = asyncio.run(play())
     assert error["code"] == "kv_limit"
     assert f"holds {holds} sessions" in error["message"]
+
+
+def test_without_admission_more_sessions_come_in_than_the_pool_holds_for_ever(launch: Launch):
+    worker = launch(kv="window:512+16", pool_tokens=4096, admission=Choice("none"))
+    holds = worker.info.kv_sessions
+    assert holds is not None and 1 <= holds < 8
+
+    async def play() -> None:
+        for _ in range(holds + 1):
+            await talk(worker.url)
+
+    asyncio.run(play())
+
+
+def test_a_worker_refuses_by_its_rule_and_frees_the_blocks_of_those_who_vanish(launch: Launch):
+    worker = launch(admission=Choice("static", 2))
+
+    async def play() -> None:
+        for _ in range(5):
+            sessions = [await talk(worker.url) for _ in range(2)]
+            refused = await Talk.connect(worker.url)
+            error = (await refused.event("error"))["error"]
+            assert error["code"] == "session_limit" and error["metrobench"]["cap"] == 2
+            assert await refused.close_code() == 1013
+            await sessions[0].frames(loud(0.5), 1)
+            for session in sessions:
+                session.socket.transport.abort()
+            await asyncio.sleep(0.3)
+
+    asyncio.run(play())
+    wait_until(
+        lambda: any(row["resident_tokens"] == 0.0 and row["kv_usage"] == 0.0 for row in worker.telemetry()[-1:]),
+        "the blocks of all sessions are free",
+    )
 
 
 def test_the_sessions_a_pool_holds_follow_the_engines_own_chunks(launch: Launch):
