@@ -9,7 +9,6 @@ from msgspec import Meta, Struct
 from metrobench.measure.growth import Slope
 from metrobench.measure.intervals import Share
 
-
 Quantile = Annotated[float, Meta(gt=0.0)] | None
 
 
