@@ -16,12 +16,13 @@ from metrobench.cli.capacity import Planned, Search, plan_search
 from metrobench.cli.output import say, say_json
 from metrobench.cli.run import measure
 from metrobench.errors import UsageError
+from metrobench.gate.judge import whole_pairs
 from metrobench.gate.samples import Pair
 from metrobench.policy import parse_policy
 from metrobench.probe import Setting
 from metrobench.report import comparison, terminal
 from metrobench.report.gate import ratio
-from metrobench.report.layout import wrap
+from metrobench.report.layout import hang
 from metrobench.report.observe import observe
 from metrobench.report.stored import Stored
 from metrobench.servers import EmbeddedServer, Server
@@ -224,16 +225,16 @@ def _show(done: Sequence[Stored], folder: Path, as_json: bool) -> None:
         return
     say(comparison.numbered(records))
     samples = [observe(each) for each in done]
-    places = {sample.pair.place for sample in samples if sample.pair and sample.partial}
-    sides = [[s for s in samples if s.pair and s.pair.side == side and s.pair.place not in places] for side in SIDES]
+    sides = [[each for each in samples if each.pair and each.pair.side == side] for side in SIDES]
     say("")
-    for line in ratio.lines(*sides):
+    for line in ratio.lines(*whole_pairs(*sides)):
         say(line)
-    say(
-        "\n".join(
-            wrap(f"records    {folder}  (metrobench gate {folder} judges B against A)", indent="           ", first="")
-        )
-    )
+    for each in samples:
+        if each.partial and each.pair:
+            why = f"pair {each.pair.place} is left out, side {each.pair.side.upper()}: {each.partial}"
+            say("\n".join(hang("note       ", why)))
+    say(f"records    {folder}")
+    say(f"next       metrobench gate {folder}  (judges B against A)")
 
 
 def _with(planned: Planned, setting: Setting) -> Planned:

@@ -26,6 +26,7 @@ def judge(policy: Policy, baseline: Sequence[Sample], current: Sequence[Sample],
     if _measured_alternately(before, now):
         # what a pair differs in is what it was measured for
         allow = {*allow, *PAIRS_DIFFER}
+        before, now = whole_pairs(before, now)
     paired = [
         (rule, pair)
         for rule in policy.rules
@@ -45,6 +46,19 @@ def judge(policy: Policy, baseline: Sequence[Sample], current: Sequence[Sample],
 def _measured_alternately(before: Sequence[Sample], now: Sequence[Sample]) -> bool:
     names = [{each.pair.name if each.pair else "" for each in side} for side in (before, now)]
     return names[0] == names[1] and "" not in names[0]
+
+
+def whole_pairs(first: Sequence[Sample], second: Sequence[Sample]) -> tuple[list[Sample], list[Sample]]:
+    """The records of both sides whose partner is there and ended too."""
+    whole = [
+        {(each.pair.name, each.pair.place) for each in side if each.pair and not each.partial}
+        for side in (first, second)
+    ]
+    both = whole[0] & whole[1]
+    kept = [
+        [each for each in side if each.pair and (each.pair.name, each.pair.place) in both] for side in (first, second)
+    ]
+    return kept[0], kept[1]
 
 
 def _groups(rule: Rule, samples: Sequence[Sample], policy: Policy, allow: Collection[str]) -> list[Group]:

@@ -177,6 +177,13 @@ def test_pairs_are_compared_pair_by_pair() -> None:
     assert only(DROP, *apart).answer is Answer.CANNOT_TELL
 
 
+def test_a_pair_of_which_one_side_proves_nothing_is_left_out_whole() -> None:
+    before, now = alternating(150.0, 150.0, 3, np.random.default_rng(4), day_sd=0.3)
+    before[1] = replace(before[1], partial="none of its runs proves anything")
+    found = only(DROP, before, now)
+    assert (found.test, found.records) == ("paired moderated t", (2, 2))
+
+
 def test_exit_codes_are_those_of_the_definition() -> None:
     assert [exit_code(answer, strict=False) for answer in Answer] == [0, 1, 3]
     assert exit_code(Answer.CANNOT_TELL, strict=True) == 1

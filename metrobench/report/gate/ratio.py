@@ -17,7 +17,7 @@ QUANTILES = ("p50", "p99")
 def lines(first: Sequence[Sample], second: Sequence[Sample]) -> list[str]:
     """One line a number, with its 95 % interval; a number that a side lacks is named as missing."""
     if not first or not second:
-        return ["no pair was measured to its end"]
+        return ["B/A        not known: no pair has two sides that prove something"]
     if first[0].kind == "capacity":
         if any(knee(sample.trials) is None for sample in (*first, *second)):
             return ["MSCS B/A   not known: a search found only one side of its capacity"]
