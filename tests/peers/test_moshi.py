@@ -75,6 +75,13 @@ def metrobench(*words: str) -> tuple[int, dict[str, Any]]:
     return done.returncode, json.loads(done.stdout)
 
 
+def skip_if_busy(record: dict[str, Any]) -> None:
+    """What a client that had no time for its own schedule measured proves nothing."""
+    assert record["status"] == "complete"
+    if all(probe["outcome"] == "void" for probe in record["probes"]):
+        pytest.skip(f"this machine is too busy: {record['probes'][0]['reasons'][0]}")
+
+
 def test_reply_r_needs_frame_r_plus_1(one: str, tmp_path: Path) -> None:
     """An answer that came before its audio would have a latency below zero, one that needed a frame more at least
     80 ms."""
@@ -110,15 +117,21 @@ def test_check_says_that_it_answers(one: str, tmp_path: Path) -> None:
 def test_run_judges_two_sessions(two: str, tmp_path: Path) -> None:
     words = ["--sessions", "2", "--duration", "10s", "--budget", "400ms", "--endpoint", two, "--out", str(tmp_path)]
     _, record = metrobench("run", *words)
-    assert record["status"] == "complete"
     (probe,) = record["probes"]
-    assert probe["misses"]["due"] >= 2 * 10 / UNIT - 4
-    assert probe["misses"]["met"] + probe["misses"]["late"] > 0.9 * probe["misses"]["due"]
+    skip_if_busy(record)
+    assert probe["sessions"] == 2
+    misses = probe["verdict"]["misses"]
+    assert misses["met"] + misses["late"] >= 0.9 * 2 * 10 / UNIT
+    assert misses["dead"] == misses["early"] == 0
 
 
 def test_capacity_never_exceeds_the_number_of_servers(two: str, tmp_path: Path) -> None:
     words = ["--effort", "quick", "--max-time", "3m", "--max-sessions", "4", "--budget", "400ms", "--yes"]
     _, record = metrobench("capacity", *words, "--endpoint", two, "--out", str(tmp_path))
-    assert record["status"] == "complete"
-    assert record["result"]["mscs"]["mscs"] in (0, 1, 2, None)
-    assert any(probe["sessions"] > 2 and probe["outcome"] == "fail" for probe in record["probes"])
+    skip_if_busy(record)
+    mscs = record["result"]["mscs"]
+    assert mscs["hi"] == 3 or mscs["failed_once"] is not None
+    assert (mscs["lo"] or 0) <= 2
+    beyond = [probe for probe in record["probes"] if probe["sessions"] > 2]
+    assert beyond and all(probe["outcome"] == "failed" for probe in beyond)
+    assert all("busy with another session" in probe["close_reasons"][0] for probe in beyond)
