@@ -62,7 +62,8 @@ def defaults(
         for key, value in table.items():
             own_name = _parameter(commands[command], key)
             if own_name is None:
-                raise _unknown(file, f"{command}.{key}", [f"{command}.{name}" for name in _names(commands[command])])
+                names = [*_names(commands[command]), *_rules(command)]
+                raise _unknown(file, f"{command}.{key}", [f"{command}.{name}" for name in names])
             found[command][own_name] = _value(file, key, value)
     return found
 
@@ -71,20 +72,25 @@ def _without_rules(name: str, table: Any) -> Any:
     """The settings of `gate` without its rules, which that command reads itself."""
     if name != GATE or not isinstance(table, dict):
         return table
+    return {key: value for key, value in table.items() if key not in _rules(name)}
+
+
+def _rules(command: str) -> tuple[str, ...]:
+    """Keys of a command's table that are no options."""
+    if command != GATE:
+        return ()
     from metrobench.gate.rules import BOUNDS
 
-    return {key: value for key, value in table.items() if key not in BOUNDS}
+    return tuple(BOUNDS)
 
 
 def gate_rules(folder: Path) -> tuple[str, dict[str, Any]] | None:
     """The file and the rules for `gate` in it; None where there are none. Raises UsageError."""
-    from metrobench.gate.rules import BOUNDS
-
     found = read_file(folder)
     table = found[1].get(GATE) if found else None
     if found is None or not isinstance(table, dict):
         return None
-    rules = {key: value for key, value in table.items() if key in BOUNDS}
+    rules = {key: value for key, value in table.items() if key in _rules(GATE)}
     return (found[0], rules) if rules else None
 
 

@@ -91,7 +91,7 @@ def newest() -> Path:
     found = sorted(REPORTS.glob(f"[0-9]*/{RECORD}"))
     if not found:
         raise UsageError(
-            f"there is no run under {REPORTS}/", "name one: metrobench report RUN (a run folder or a folder of them)"
+            f"there is no run under {REPORTS}/", "name one: a run folder or a folder of them"
         )
     return found[-1]
 

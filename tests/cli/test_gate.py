@@ -162,3 +162,8 @@ def test_what_is_no_record_is_a_sentence_and_exit_2(records: Path, tmp_path: Pat
 )
 def test_wrong_input_is_a_sentence_and_exit_2(records: Path, arguments: tuple[str, ...], words: str) -> None:
     assert_plain_error(metrobench("gate", *arguments, cwd=records), 2, words)
+
+
+def test_a_rule_of_the_settings_that_is_misspelt_is_named(tmp_path: Path) -> None:
+    (tmp_path / "pyproject.toml").write_text('[tool.metrobench.gate]\nmsc = { max_drop = "15%" }\n')
+    assert_plain_error(metrobench("gate", ".", cwd=tmp_path), 2, "gate.msc", "did you mean gate.mscs?")
