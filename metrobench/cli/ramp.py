@@ -20,7 +20,7 @@ JOIN, JOIN_FULL = 1.0, 10.0
 
 @click.command()
 @click.option(
-    "--offer", type=click.IntRange(1, options.MAX_SESSIONS), required=True, metavar="N", help="Sessions that arrive."
+    "--offer", type=options.Whole(1, options.MAX_SESSIONS), required=True, metavar="N", help="Sessions that arrive."
 )
 @click.option("--rate", metavar="RATE", help="How fast they arrive, for example 8/s. [default: the workload's]")
 @click.option("--hold", metavar="TIME", help="How long each stays, in the mean. [default: the workload's]")

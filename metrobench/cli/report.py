@@ -46,7 +46,7 @@ ENDINGS = {
     help="What is a line of --format csv.",
 )
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write to this file.")
-@click.option("--why", type=click.IntRange(0), metavar="N", help="Why session N of a ramp was refused, and no more.")
+@click.option("--why", type=options.Whole(0), metavar="N", help="Why session N of a ramp was refused, and no more.")
 @options.debug
 def report(run: tuple[Path, ...], form: str | None, rows: str, out: Path | None, why: int | None) -> None:
     """Show stored records again. Never measures.

@@ -90,9 +90,7 @@ def newest() -> Path:
     """The newest dated run under reports/. Raises UsageError."""
     found = sorted(REPORTS.glob(f"[0-9]*/{RECORD}"))
     if not found:
-        raise UsageError(
-            f"there is no run under {REPORTS}/", "name one: a run folder or a folder of them"
-        )
+        raise UsageError(f"there is no run under {REPORTS}/", "name one: a run folder or a folder of them")
     return found[-1]
 
 

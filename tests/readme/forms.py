@@ -120,6 +120,34 @@ FORMS: dict[str, Form] = {
         because=f"{HOST}; this one fills within the ten minutes",
         needs="metrics",
     ),
+    "metrobench ramp --offer 512 --rate 8/s --hold 60s": Form(
+        "offered",
+        code=(0, 3),
+        line='metrobench ramp --model smoke --offer 4 --rate 2/s --hold 2s --endpoint "$served"',
+        because=LONG,
+        needs="served",
+        measures=True,
+    ),
+    "metrobench ramp --offer 512 --workload flash-crowd --admission static:64": Form(
+        "--offer",
+        code=(2,),
+        line="metrobench ramp --offer 0 --workload flash-crowd --admission static:64",
+        because=f"{LONG}; tests/spec/test_ramp_wire.py offers a crowd",
+    ),
+    "metrobench ramp --offer 512 --endpoint ws://gpu-host:8000/v1/realtime": Form("gpu-host", code=(4,), because=HOST),
+    "metrobench ramp": Form("Missing option '--offer'", code=(2,), because=NAMED),
+    "metrobench report RUN --why 213": Form("ramp", code=(2,), because="RUN is no ramp here; tests/cli/test_ramp.py"),
+    "metrobench gate": Form("--baseline", code=(2,), because=NAMED),
+    "metrobench gate reports/base --baseline baseline.json --update": Form(
+        "baseline.json", line="metrobench gate RUN --baseline baseline.json --update", because="the record is RUN here"
+    ),
+    "metrobench gate reports/now --baseline baseline.json": Form(
+        "pass",
+        line="metrobench gate RUN --baseline base.json --update && metrobench gate RUN --baseline base.json",
+        code=(0, 3),
+        because="the record is RUN here, and its own baseline",
+    ),
+    "metrobench history reports/": Form("none changed"),
     "metrobench report": Form("report   reports/"),
     "metrobench report reports/": Form("not alike"),
     "metrobench report reports/ --out compare.html": Form(

@@ -188,7 +188,7 @@ def test_every_command_of_the_program_is_in_the_readme() -> None:
 
 
 def test_the_settings_that_the_readme_shows_are_taken(shell: Shell) -> None:
-    [settings] = [block for block in blocks() if block.language == "toml"]
+    [settings] = [block for block in blocks() if "[tool.metrobench]" in block.lines]
     text = "\n".join(settings.lines)
     assert tomllib.loads(text)
     write = f"mkdir -p project && cd project && cat > pyproject.toml <<'END'\n{text}\nEND\n"
