@@ -45,6 +45,10 @@ NOT_UNDERSTOOD = "not_understood"
 """Code of an ERROR observation that stands for a message the protocol cannot read."""
 
 
+UNREADABLE = (msgspec.DecodeError, UnicodeDecodeError, RecursionError)
+"""What msgspec raises for a message of another shape, bytes that are no text, and nesting without end."""
+
+
 class Observation(msgspec.Struct, frozen=True, gc=False):
     """One incoming message, normalised."""
 

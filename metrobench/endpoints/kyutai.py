@@ -11,7 +11,7 @@ from urllib.parse import parse_qs, urlsplit
 import msgspec
 import numpy as np
 
-from metrobench.endpoints.base import NOT_UNDERSTOOD, EndpointBase, FrameClass, Kind, Observation, Stream
+from metrobench.endpoints.base import NOT_UNDERSTOOD, UNREADABLE, EndpointBase, FrameClass, Kind, Observation, Stream
 from metrobench.errors import UsageError
 from metrobench.units import CHUNK
 
@@ -36,7 +36,6 @@ class _Message(msgspec.Struct, gc=False):
 _decoder = msgspec.msgpack.Decoder(_Message)
 _OTHER = Observation(Kind.OTHER)
 _STEP = Observation(Kind.FRAME_DONE)
-_WORD = Observation(Kind.OTHER)
 _READY = Observation(Kind.ACCEPTED, tokens=0)
 
 
@@ -82,7 +81,7 @@ class KyutaiEndpoint(EndpointBase):
         """A `Step` is the answer to a frame; its index counts for the whole server, so it is not the session's."""
         try:
             seen = _decoder.decode(payload)
-        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        except UNREADABLE as error:
             return Observation(Kind.ERROR, code=NOT_UNDERSTOOD, message=str(error))
         if seen.type == "Step":
             return _STEP

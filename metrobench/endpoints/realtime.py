@@ -8,7 +8,7 @@ from __future__ import annotations
 import msgspec
 import pybase64
 
-from metrobench.endpoints.base import NOT_UNDERSTOOD, EndpointBase, Kind, Observation
+from metrobench.endpoints.base import NOT_UNDERSTOOD, UNREADABLE, EndpointBase, Kind, Observation
 from metrobench.measure.facts import FrameFlag
 
 FATAL_CODES = frozenset(
@@ -129,7 +129,7 @@ class RealtimeEndpoint(EndpointBase):
                 return Observation(Kind.ACCEPTED, tokens=info.filled_tokens if info else 0)
             if kind == "error":
                 return _trouble(_error.decode(payload))
-        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        except UNREADABLE as error:
             return Observation(Kind.ERROR, code=NOT_UNDERSTOOD, message=str(error))
         return _OTHER
 
@@ -158,7 +158,7 @@ def session_info(payload: bytes) -> SessionInfo | None:
     """The server's own description in a `session.created` or `session.updated` message; None where it gives none."""
     try:
         session = _session_event.decode(payload).session
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except UNREADABLE:
         return None
     return session.metrobench if session else None
 

@@ -181,6 +181,14 @@ def test_strange_messages_are_an_error_that_is_not_fatal(endpoint: Endpoint, pay
         assert (seen.code, seen.fatal) == (NOT_UNDERSTOOD, False)
 
 
+def test_nesting_without_end_is_an_error_that_is_not_fatal(endpoint: Endpoint) -> None:
+    for start in (b'{"type":"x","y":', b'{"type":"session.updated","session":'):
+        payload = start + b"[" * 1_000_000
+        seen = endpoint.decode(payload)
+        assert seen.kind in (Kind.ERROR, Kind.ACCEPTED) and not seen.fatal
+        assert endpoint.mismatch(payload) == ""
+
+
 @given(st.binary(max_size=200))
 def test_decode_never_raises(payload: bytes) -> None:
     RealtimeEndpoint(URL, unit=1.0, first_ready=1.0).decode(payload)
