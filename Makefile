@@ -23,7 +23,7 @@ test: setup-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest $(PARALLEL) -m "not realtime and not alone and not peers"
-	$(BIN)/pytest $(PARALLEL) -m "realtime and not alone"
+	$(BIN)/pytest $(PARALLEL) -n 3 -m "realtime and not alone"
 	$(BIN)/pytest -m alone
 
 test-peers: setup-dev $(PEERS)/.moshi
