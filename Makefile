@@ -12,7 +12,7 @@ PEERS   ?= .peers
 MOSHI   := moshi==0.2.13
 UNWANTED := torchvision torchaudio torchcodec
 
-.PHONY: demo test test-peers setup setup-dev check-machine clean
+.PHONY: demo test test-thorough test-peers setup setup-dev check-machine clean
 
 demo: setup
 	$(BIN)/metrobench capacity --model minicpm-o --budget 1s
@@ -22,9 +22,12 @@ test: setup-dev
 	$(BIN)/ruff check metrobench tests benchmarks
 	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest $(PARALLEL) -m "not realtime and not alone and not peers"
-	$(BIN)/pytest $(PARALLEL) -n 3 -m "realtime and not alone"
+	$(BIN)/pytest $(PARALLEL) -m "not realtime and not alone and not peers and not thorough"
+	$(BIN)/pytest $(PARALLEL) -n 3 -m "realtime and not alone and not thorough"
 	$(BIN)/pytest -m alone
+
+test-thorough: setup-dev
+	$(BIN)/pytest -m thorough
 
 test-peers: setup-dev $(PEERS)/.moshi
 	METROBENCH_PEERS=$(abspath $(PEERS)) $(BIN)/pytest -m peers

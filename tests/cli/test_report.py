@@ -46,7 +46,7 @@ def test_with_nothing_measured_yet_it_says_what_to_name(tmp_path: Path) -> None:
     done = metrobench("report", cwd=tmp_path)
     assert done.code == 2
     assert done.err.splitlines()[0] == "metrobench: there is no run under reports/"
-    assert "metrobench report RUN" in done.err
+    assert "name one: a run folder" in done.err
     assert not list(tmp_path.iterdir())
 
 

@@ -10,7 +10,10 @@ import pytest
 from tests.servers.binary import UNIT, binary_script
 from tests.servers.streaming import Outcome, stream
 
-pytestmark = [pytest.mark.realtime, pytest.mark.parametrize("protocol", ["moshi", "kyutai-stt"])]
+pytestmark = [
+    pytest.mark.realtime,
+    pytest.mark.parametrize("protocol", ["moshi", pytest.param("kyutai-stt", marks=pytest.mark.thorough)]),
+]
 
 BUDGET = 0.4
 FRAMES = 10

@@ -106,7 +106,9 @@ def nothing_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         assert not list(Path(folder).iterdir())
 
 
-@pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize(
+    ("signum", "code"), [pytest.param(signal.SIGINT, 130, marks=pytest.mark.thorough), (signal.SIGTERM, 143)]
+)
 def test_an_interrupted_capacity_keeps_what_it_measured(tmp_path: Path, signum: int, code: int) -> None:
     command = Command(tmp_path, "capacity", "--guess", "8", "--max-sessions", "16")
     command.wait_streaming()
@@ -143,6 +145,7 @@ def test_an_engine_killed_in_mid_run_is_a_finding(tmp_path: Path) -> None:
     assert "engine-death" in out or probe.outcome == "void"
 
 
+@pytest.mark.thorough
 def test_a_worker_killed_in_mid_run_is_a_finding(tmp_path: Path) -> None:
     command = Command(tmp_path, "run", "--sessions", "4", "--duration", "15s")
     command.wait_streaming()
