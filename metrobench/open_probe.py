@@ -14,8 +14,7 @@ from metrobench.load.spec import LoadSpec
 from metrobench.measure.facts import RunFacts
 from metrobench.measure.open_system import OpenSystem, open_system
 from metrobench.measure.telemetry import Row, peak, since
-from metrobench.probe import SAMPLE_EVERY, Sampler, Setting, Watch, load_spec
-from metrobench.records import write_facts
+from metrobench.probe import SAMPLE_EVERY, Sampler, Setting, Watch, describe, load_spec, store
 from metrobench.servers import Server
 
 CAP = "admission_cap"
@@ -56,11 +55,11 @@ def open_probe(
             began = _follow(load, sampler, watch, complaints)
             load.stop()
             facts = load.facts()
-        death, says = running.death(), running.describe()
+        death, says = running.death(), describe(server, running)
     complaints += [f"the server died: {death}"] if death else []
     rows = since(sampler.rows, began)
-    complaints += _store(folder, facts, rows)
-    return conclude(facts, rows, says | {"client_cores": sorted(server.client_cores or ())}, complaints)
+    complaints += store(folder, facts, rows)
+    return conclude(facts, rows, says, complaints)
 
 
 def conclude(facts: RunFacts, rows: list[Row], server: dict[str, Any], complaints: list[str]) -> OpenRun:
@@ -107,15 +106,6 @@ def _follow(load: LoadProcess, sampler: Sampler, watch: Watch, complaints: list[
             complaints.append(event.message)
             break
     return began
-
-
-def _store(folder: Path, facts: RunFacts, rows: list[Row]) -> list[str]:
-    """Write the facts; where that fails, say so: the raw ones are kept."""
-    try:
-        write_facts(folder, facts, rows)
-    except OSError as error:
-        return [f"the tables could not be written ({error.strerror}): the raw facts are kept in {folder / 'spool'}"]
-    return []
 
 
 def _series(rows: list[Row], name: str) -> list[tuple[float, float]]:

@@ -121,8 +121,10 @@ class Sampler:
             self._client = (event.cpu, event.rss)
         if event.kind == "started":
             self.t0 = event.t0
-        elif event.kind == "progress":
-            self.open = event.connected - event.closed
+        elif event.kind in ("connected", "progress"):
+            self.open = event.connected
+        elif event.kind == "filled":
+            self.open = event.filled
 
     def pool(self) -> Kv | None:
         """What people who watch are told of it."""
@@ -181,7 +183,7 @@ def probe_plan(
     fill = setting.policy.full_tokens if server.can_fill else 0
     with server.fresh(plan.sessions, folder / "server.log") as running:
         spec = load_spec(setting, server, running.url, plan, seed, fill, folder / "spool")
-        kv, says = str(setting.policy), _describe(server, running)
+        kv, says = str(setting.policy), describe(server, running)
         begun = Begun(index, seed, started, begin, fill, plan, setting.excuse_slow, says, kv)
         sampler = Sampler(running, Journal(spec.spool), follower=_follower(setting, says, plan.sessions))
         sampler.journal.begin(begun)
@@ -191,12 +193,12 @@ def probe_plan(
             load.stop()
             facts = load.facts()
         death = running.death()
-        begun.server = _describe(server, running)
+        begun.server = describe(server, running)
     rows = since(sampler.rows, marks.get("started"))
     shares = cpu_shares(rows, begun.plan)
     slowdown = _slowdown(server, marks.get("started", begin) + plan.unit + RAMP, marks["ended"], shares)
     verdict = judge_run(begun, facts, rows, slowdown=slowdown, client_died=bool(died))
-    complaint = _store(folder, facts, rows)
+    complaint = store(folder, facts, rows)
     record = make_record(begun, folder.name, facts, rows, verdict)
     if watch.interrupted():
         record.outcome = "interrupted"
@@ -233,7 +235,7 @@ def discard_raw(folder: Path) -> None:
         shutil.rmtree(folder / "spool", ignore_errors=True)
 
 
-def _store(folder: Path, facts: RunFacts, rows: list[dict[str, float | None]]) -> list[str]:
+def store(folder: Path, facts: RunFacts, rows: list[dict[str, float | None]]) -> list[str]:
     """Write the facts; where that fails, say so: the raw ones are kept."""
     try:
         write_facts(folder, facts, rows)
@@ -242,7 +244,8 @@ def _store(folder: Path, facts: RunFacts, rows: list[dict[str, float | None]]) -
     return []
 
 
-def _describe(server: Server, running: Running) -> dict[str, Any]:
+def describe(server: Server, running: Running) -> dict[str, Any]:
+    """What the record says of the server."""
     return running.describe() | {"client_cores": sorted(server.client_cores or ())}
 
 

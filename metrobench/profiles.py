@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +12,7 @@ import msgspec
 from metrobench.errors import UsageError
 from metrobench.policy import parse_policy
 from metrobench.resources import data_folder
-from metrobench.tomlfile import read_struct, refuse
+from metrobench.tomlfile import read_struct, refuse, shipped_or_own
 from metrobench.units import CHUNK
 
 GPU_TABLE = "gpus.toml"
@@ -210,17 +209,14 @@ def load_profile(name_or_path: str) -> Profile:
 
 def profile_path(name_or_path: str) -> Path:
     """The file of a shipped profile by name, or one's own by path. Raises UsageError."""
-    path = Path(name_or_path)
-    if path.suffix == ".toml" or "/" in name_or_path:
-        if not path.is_file():
-            raise UsageError(f"no profile file at {name_or_path}")
-        return path
-    names = profile_names()
-    if name_or_path not in names:
-        close = difflib.get_close_matches(name_or_path, names, n=1)
-        hint = f"did you mean {close[0]}?" if close else "`metrobench profiles` lists them."
-        raise UsageError(f"unknown model {name_or_path!r}", f"{hint} A path to a .toml profile works too.")
-    return data_folder("profiles") / f"{name_or_path}.toml"
+    return shipped_or_own(
+        name_or_path,
+        data_folder("profiles"),
+        profile_names(),
+        what="profile",
+        called="model",
+        hint="`metrobench profiles` lists them.",
+    )
 
 
 def profile_names() -> list[str]:

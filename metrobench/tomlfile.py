@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, get_args, get_origin
 
@@ -28,6 +28,21 @@ def read_struct(path: Path, kind: type[Kind], what: str) -> Kind:
         raise UsageError(f"{what} {path.name} is not TOML: {error}") from error
     refuse(path, what, list(misfits(data, kind)))
     return msgspec.convert(data, kind)
+
+
+def shipped_or_own(name_or_path: str, folder: Path, names: Sequence[str], *, what: str, called: str, hint: str) -> Path:
+    """The shipped file of one of `names` in `folder`, or one's own by path; `what` such a file is and `called` what is
+    named by it in errors. `hint`: where no name is close. Raises UsageError."""
+    path = Path(name_or_path)
+    if path.suffix == ".toml" or "/" in name_or_path:
+        if not path.is_file():
+            raise UsageError(f"no {what} file at {name_or_path}")
+        return path
+    if name_or_path not in names:
+        close = difflib.get_close_matches(name_or_path, names, n=1)
+        meant = f"did you mean {close[0]}?" if close else hint
+        raise UsageError(f"unknown {called} {name_or_path!r}", f"{meant} A path to a .toml file works too.")
+    return folder / f"{name_or_path}.toml"
 
 
 def refuse(path: Path, what: str, problems: list[str]) -> None:

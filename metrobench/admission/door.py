@@ -51,7 +51,8 @@ class Door:
             decision = self._pace(t, sessions, decision)
         if decision.admitted:
             self.admitted += 1
-            self._joined.append(t)
+            if self._paced:
+                self._joined.append(t)
             return decision
         self.refused += 1
         return decision if decision.retry_after else replace(decision, retry_after=self._retry(t, decision.signals))
@@ -59,6 +60,11 @@ class Door:
     def left(self, t: float) -> None:
         """An admitted session is over."""
         self._left.append(t)
+        self._forget(t)
+
+    def _forget(self, t: float) -> None:
+        while self._left and self._left[0] <= t - MEMORY:
+            self._left.popleft()
 
     def _limit(self, sessions: int) -> Decision | None:
         if sessions < self._ceiling:
@@ -79,8 +85,7 @@ class Door:
 
     def _retry(self, t: float, signals: Signals) -> float:
         """Seconds in which as many leave as must before one more fits, at the rate of the last minute."""
-        while self._left and self._left[0] <= t - MEMORY:
-            self._left.popleft()
+        self._forget(t)
         if not self._left or self._began is None:
             return RETRY_UNKNOWN
         each = max(1e-3, min(MEMORY, t - self._began)) / len(self._left)

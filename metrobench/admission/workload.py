@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import difflib
 import itertools
 from collections.abc import Iterator
-from pathlib import Path
 
 import msgspec
 import numpy as np
@@ -26,7 +24,7 @@ from metrobench.admission.timetable import (
 from metrobench.corpus.pattern import TALK
 from metrobench.errors import UsageError
 from metrobench.resources import data_folder
-from metrobench.tomlfile import read_struct, refuse
+from metrobench.tomlfile import read_struct, refuse, shipped_or_own
 
 MAX_END = 86_400.0
 """Seconds that a timetable may last."""
@@ -84,7 +82,15 @@ class Workload(msgspec.Struct, forbid_unknown_fields=True, frozen=True):
 
 def load_workload(name_or_path: str) -> Workload:
     """A shipped workload by name, or one's own TOML file by path. Raises UsageError."""
-    path = _path(name_or_path)
+    names = workload_names()
+    path = shipped_or_own(
+        name_or_path,
+        data_folder("workloads"),
+        names,
+        what="workload",
+        called="workload",
+        hint=f"shipped: {', '.join(names)}.",
+    )
     workload = read_struct(path, Workload, "workload")
     refuse(path, "workload", list(_problems(workload)))
     return workload
@@ -112,20 +118,6 @@ def timetable(
     if (end := float(found.ends(unit).max())) > MAX_END:
         raise UsageError(f"the last session would end after {end / 3600.0:.1f} h", "a higher --rate, or fewer --offer")
     return found
-
-
-def _path(name_or_path: str) -> Path:
-    path = Path(name_or_path)
-    if path.suffix == ".toml" or "/" in name_or_path:
-        if not path.is_file():
-            raise UsageError(f"no workload file at {name_or_path}")
-        return path
-    names = workload_names()
-    if name_or_path not in names:
-        close = difflib.get_close_matches(name_or_path, names, n=1)
-        hint = f"did you mean {close[0]}?" if close else f"shipped: {', '.join(names)}."
-        raise UsageError(f"unknown workload {name_or_path!r}", f"{hint} A path to a .toml file works too.")
-    return data_folder("workloads") / f"{name_or_path}.toml"
 
 
 def _problems(workload: Workload) -> Iterator[str]:

@@ -55,13 +55,10 @@ def level(rule: Rule, now: Group) -> Finding:
     if low > rule.limit:
         return Finding(**found, answer=Answer.FAIL)
     extra = more_runs(mean, len(seen), rule.limit)
-    why = f"{extra} more run{'' if extra == 1 else 's'} would decide, if what was seen holds" if extra else "too near"
-    return Finding(
-        **found,
-        answer=Answer.CANNOT_TELL,
-        more=More(extra, 0) if extra else None,
-        why=why if extra else "it lies too near the limit for any reasonable number of runs to decide",
-    )
+    why = "it lies too near the limit for any reasonable number of runs to decide"
+    if extra:
+        why = f"{extra} more run{'' if extra == 1 else 's'} would decide, if what was seen holds"
+    return Finding(**found, answer=Answer.CANNOT_TELL, more=More(extra, 0) if extra else None, why=why)
 
 
 def collapses(rule: Rule, now: Group) -> Finding:

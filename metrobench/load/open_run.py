@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
-from time import monotonic
 
 from metrobench.admission.timetable import Timetable
 from metrobench.endpoints.base import Endpoint
@@ -14,8 +13,7 @@ from metrobench.load.conn import Book, Conn
 from metrobench.load.connect import connect
 from metrobench.load.sender import Sender
 from metrobench.load.spec import LoadEvent, LoadSpec
-from metrobench.load.streaming import Streaming, cpu_seconds, quantile, resident_bytes
-from metrobench.measure.client import histogram_quantile
+from metrobench.load.streaming import Streaming
 from metrobench.measure.collapse import silence
 
 LOST = 8
@@ -37,9 +35,8 @@ class OpenRun(Streaming):
         sender: Sender,
         tell: Callable[[LoadEvent], None],
     ) -> None:
-        super().__init__(spec, book, sender, tell)
+        super().__init__(spec, book, conns, sender, tell)
         self._endpoint = endpoint
-        self._conns = conns
         self._agenda = Agenda(timetable, spec.unit)
         self._frames = timetable.frames
         self._waiting: list[int] = []
@@ -59,32 +56,12 @@ class OpenRun(Streaming):
     def extend(self, frames: int, stop_after_misses: int | None) -> None:
         """Has no meaning here."""
 
-    def progress(self, kind: str = "progress", message: str = "") -> LoadEvent:
-        """Where the run stands; `connected` are the sessions that are open now."""
-        book, conns = self._book, self._conns
-        latencies, book.latencies = sorted(book.latencies), []
+    def _count(self, event: LoadEvent, latencies: list[float]) -> None:
         late = sum(latency > self._spec.budget for latency in latencies)
         self._late += late
         self._met += len(latencies) - late
-        return LoadEvent(
-            kind,
-            t=monotonic() - book.t0,
-            t0=book.t0,
-            connected=sum(conn.alive for conn in conns),
-            filled=sum(conn.accepted for conn in conns),
-            refused=sum(conn.facts.refused for conn in conns),
-            closed=sum(conn.over and not conn.facts.refused for conn in conns),
-            due=self._met + self._late,
-            answered=self._met,
-            missed=self._late,
-            p50=quantile(latencies, 0.50),
-            p99=quantile(latencies, 0.99),
-            lag_p99=histogram_quantile(book.spool.lag_counts(), 0.99),
-            cpu=cpu_seconds(),
-            rss=resident_bytes(),
-            errors=book.errors,
-            message=message or book.last_error,
-        )
+        event.filled = sum(conn.accepted for conn in self._conns)
+        event.due, event.answered, event.missed = self._met + self._late, self._met, self._late
 
     def _each_turn(self, t: float) -> None:
         for kind, number in self._agenda.take(t):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from time import monotonic
 
 import numpy as np
 import numpy.typing as npt
@@ -13,8 +12,7 @@ from metrobench.load.conn import Book, Conn
 from metrobench.load.count import OnlineCount
 from metrobench.load.sender import Sender
 from metrobench.load.spec import GRACE, LoadEvent, LoadSpec
-from metrobench.load.streaming import Streaming, cpu_seconds, quantile, resident_bytes
-from metrobench.measure.client import histogram_quantile
+from metrobench.load.streaming import Streaming
 from metrobench.measure.collapse import Kind
 from metrobench.schedule import Schedule
 
@@ -36,11 +34,10 @@ class PacedRun(Streaming):
         sender: Sender,
         tell: Callable[[LoadEvent], None],
     ) -> None:
-        super().__init__(spec, book, sender, tell)
+        super().__init__(spec, book, conns, sender, tell)
         self._schedule = schedule
-        self._conns = conns
         self._frames = spec.frames
-        self._count = OnlineCount(book.spool.table(), spec.late_after, spec.cut_frames)
+        self._counted = OnlineCount(book.spool.table(), spec.late_after, spec.cut_frames)
         self._watcher = Watcher(book.spool.table(), spec.budget, spec.unit)
         self._alarm = Alarm()
         self._slots = np.array([conn.slot for conn in conns])
@@ -56,30 +53,11 @@ class PacedRun(Streaming):
             self._frames = min(frames, self._spec.max_frames)
             self._judged = False
 
-    def progress(self, kind: str = "progress", message: str = "") -> LoadEvent:
-        """Where the run stands."""
-        book, count = self._book, self._count
-        latencies, book.latencies = sorted(book.latencies), []
-        return LoadEvent(
-            kind,
-            t=monotonic() - book.t0,
-            t0=book.t0,
-            closed=sum(conn.over and not conn.facts.refused for conn in self._conns),
-            refused=sum(conn.facts.refused for conn in self._conns),
-            due=count.due,
-            answered=count.met,
-            missed=count.missed,
-            ambiguous=count.ambiguous,
-            p50=quantile(latencies, 0.50),
-            p99=quantile(latencies, 0.99),
-            lag_p99=histogram_quantile(book.spool.lag_counts(), 0.99),
-            cpu=cpu_seconds(),
-            rss=resident_bytes(),
-            frames=self._frames,
-            errors=book.errors,
-            message=message or book.last_error,
-            silent=self._alarm.silent,
-        )
+    def _count(self, event: LoadEvent, latencies: list[float]) -> None:
+        counted = self._counted
+        event.due, event.answered = counted.due, counted.met
+        event.missed, event.ambiguous = counted.missed, counted.ambiguous
+        event.frames, event.silent = self._frames, self._alarm.silent
 
     @property
     def _decided_at(self) -> float:
@@ -99,7 +77,7 @@ class PacedRun(Streaming):
         if t >= self._next_progress:
             self._next_progress = max(self._next_progress + 1.0, t)
             self._tell(self.progress())
-        if self._most_missed is not None and self._count.missed > self._most_missed:
+        if self._most_missed is not None and self._counted.missed > self._most_missed:
             self.stop("missed too many")
         elif not self._judged and t >= self._decided_at + SETTLE:
             self._judged = True
@@ -112,7 +90,7 @@ class PacedRun(Streaming):
         if self._watch.opened is not None:
             stalls = np.vstack([stalls, [self._watch.opened, t]])
         dead = ~self._book.alive()[self._slots]
-        self._count.update(t, self._spec.cut_frames + self._frames, stalls, dead)
+        self._counted.update(t, self._spec.cut_frames + self._frames, stalls, dead)
         self._look(t, dead)
 
     def _look(self, t: float, dead: npt.NDArray[np.bool_]) -> None:

@@ -164,6 +164,7 @@ class LoadEvent(msgspec.Struct, omit_defaults=True):
     t0: float = 0.0
     """Start of the schedule, absolute CLOCK_MONOTONIC seconds."""
     connected: int = 0
+    """connected: sessions with a connection; progress: sessions that are open now."""
     filled: int = 0
     refused: int = 0
     closed: int = 0

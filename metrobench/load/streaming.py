@@ -9,11 +9,12 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from time import monotonic
 
-from metrobench.load.conn import Book
+from metrobench.load.conn import Book, Conn
 from metrobench.load.lags import StallWatch
 from metrobench.load.sender import Sender
 from metrobench.load.spec import LoadEvent, LoadSpec
 from metrobench.load.timer import DeadlineTimer
+from metrobench.measure.client import histogram_quantile
 
 QUANTUM = 0.0005
 """Seconds between two wake-ups while chunks are due: sends within it share one wake-up."""
@@ -27,10 +28,13 @@ BATCH = 64
 class Streaming(ABC):
     """One run. `finished` resolves to the reason for its end."""
 
-    def __init__(self, spec: LoadSpec, book: Book, sender: Sender, tell: Callable[[LoadEvent], None]) -> None:
+    def __init__(
+        self, spec: LoadSpec, book: Book, conns: list[Conn], sender: Sender, tell: Callable[[LoadEvent], None]
+    ) -> None:
         self.sender = sender
         self._spec = spec
         self._book = book
+        self._conns = conns
         self._tell = tell
         self._timer = DeadlineTimer()
         self._quantum = QUANTUM if spec.sessions <= MANY else HEARTBEAT
@@ -56,9 +60,31 @@ class Streaming(ABC):
         if self._halt():
             self.finished.set_exception(error)
 
-    @abstractmethod
     def progress(self, kind: str = "progress", message: str = "") -> LoadEvent:
-        """Where the run stands."""
+        """Where the run stands; `connected` are the sessions that are open now."""
+        book, conns = self._book, self._conns
+        latencies, book.latencies = sorted(book.latencies), []
+        event = LoadEvent(
+            kind,
+            t=monotonic() - book.t0,
+            t0=book.t0,
+            connected=sum(conn.alive for conn in conns),
+            refused=sum(conn.facts.refused for conn in conns),
+            closed=sum(conn.over and not conn.facts.refused for conn in conns),
+            p50=quantile(latencies, 0.50),
+            p99=quantile(latencies, 0.99),
+            lag_p99=histogram_quantile(book.spool.lag_counts(), 0.99),
+            cpu=cpu_seconds(),
+            rss=resident_bytes(),
+            errors=book.errors,
+            message=message or book.last_error,
+        )
+        self._count(event, latencies)
+        return event
+
+    @abstractmethod
+    def _count(self, event: LoadEvent, latencies: list[float]) -> None:
+        """Note in the event what became of the frames; `latencies`: of those answered since the last one."""
 
     @abstractmethod
     def _each_turn(self, t: float) -> None:

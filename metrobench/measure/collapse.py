@@ -85,26 +85,28 @@ def find_collapse(facts: RunFacts, table: FrameTable) -> Collapse:
     frames = _Frames(table)
     if not frames.open.size:
         return Collapse(Kind.NONE, None, None, None, None, dead)
-    stall = _stall(frames)
-    found = [each for each in (_engine_death(facts, frames), stall, _starvation(frames, stall)) if each is not None]
-    if found:
-        first = min(found, key=lambda each: each.named_at)
-        return Collapse(first.kind, _before(frames, first.onset[0]), first.onset, first.named_at, first.share, dead)
+    found = _first(frames, dead, _engine_death(facts, frames))
+    if found is not None:
+        return found
     kind = Kind.SESSION_DEATH if dead else Kind.OVERLOAD if overloaded(table) else Kind.NONE
     return Collapse(kind, None, None, None, None, dead)
 
 
-def find_silence(table: FrameTable) -> Collapse | None:
-    """The first stall or starvation; sessions may end by themselves, at `table.closed`. None: neither."""
+def find_silence(table: FrameTable, dead: int) -> Collapse | None:
+    """The first stall or starvation; sessions may end by themselves, at `table.closed`, `dead` of them with an error.
+    None: neither."""
     frames = _Frames(table)
-    if not frames.open.size:
-        return None
+    return _first(frames, dead, None) if frames.open.size else None
+
+
+def _first(frames: _Frames, dead: int, death: _Finding | None) -> Collapse | None:
+    """What was named first: `death`, a stall or a starvation."""
     stall = _stall(frames)
-    found = [each for each in (stall, _starvation(frames, stall)) if each is not None]
+    found = [each for each in (death, stall, _starvation(frames, stall)) if each is not None]
     if not found:
         return None
     first = min(found, key=lambda each: each.named_at)
-    return Collapse(first.kind, _before(frames, first.onset[0]), first.onset, first.named_at, first.share, 0)
+    return Collapse(first.kind, _before(frames, first.onset[0]), first.onset, first.named_at, first.share, dead)
 
 
 class _Frames:

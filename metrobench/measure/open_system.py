@@ -8,7 +8,6 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 
-import msgspec
 import numpy as np
 from msgspec import Struct
 
@@ -243,9 +242,9 @@ def _collapse(facts: RunFacts, table: FrameTable, sessions: list[SessionFacts]) 
     """As of a closed system, but that sessions leave: where all that were open are closed with errors at about the same
     time, it is an engine's death."""
     dead = sum(row.t_closed is not None for row in sessions)
-    silent = find_silence(replace(table, closed=np.minimum(table.closed, _hung_up(sessions, facts))))
+    silent = find_silence(replace(table, closed=np.minimum(table.closed, _hung_up(sessions, facts))), dead)
     if silent is not None:
-        return msgspec.structs.replace(silent, dead_sessions=dead)
+        return silent
     kind = Kind.SESSION_DEATH if dead else Kind.OVERLOAD if overloaded(table) else Kind.NONE
     found = Collapse(kind, None, None, None, None, dead)
     errors = [row for row in sessions if row.t_closed is not None and row.close_code != NORMAL_CLOSE]

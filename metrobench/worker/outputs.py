@@ -1,7 +1,7 @@
 """Fewer answers of the engine to handle: the first tokens of an input at once, the others together with its last one.
 
 vLLM makes an object, a queue entry and a wake-up of every token of every session, and the gateway tells its clients
-nothing between a frame's first token and its end: at 700 sessions of a real shape that work alone filled half a core.
+nothing between a frame's first token and its end.
 """
 
 from __future__ import annotations
@@ -29,17 +29,15 @@ class Gather:
 
     def _is_due(self, output: Any) -> bool:
         held = self._held.get(output.request_id)
-        if output.finish_reason is not None:
-            if held:
-                output.new_token_ids = held + output.new_token_ids
-            self._held.pop(output.request_id, None)
-            return True
-        if held is None:
-            self._held[output.request_id] = []
-            return True
-        if output.events:  # of them vLLM counts preemptions
+        ends = output.finish_reason is not None
+        # of events vLLM counts preemptions
+        if held is not None and not ends and not output.events:
+            held += output.new_token_ids
+            return False
+        if held:
             output.new_token_ids = held + output.new_token_ids
-            held.clear()
-            return True
-        held += output.new_token_ids
-        return False
+        if ends:
+            self._held.pop(output.request_id, None)
+        else:
+            self._held[output.request_id] = []
+        return True

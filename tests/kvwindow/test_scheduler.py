@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from metrobench.worker import engine
+from metrobench.worker import arguments
 
 pytestmark = [pytest.mark.engine, pytest.mark.usefixtures("vllm")]
 
@@ -35,7 +35,7 @@ def test_an_input_brings_its_own_max_tokens(stock: Any, ours: Any, monkeypatch: 
 
 
 def test_the_release_in_use_needs_no_help():
-    assert not engine._keeps_first_max_tokens()
+    assert not arguments.keeps_first_max_tokens()
 
 
 def test_a_release_that_keeps_the_first_max_tokens_is_recognised(stock: Any, monkeypatch: pytest.MonkeyPatch):
@@ -43,4 +43,4 @@ def test_a_release_that_keeps_the_first_max_tokens_is_recognised(stock: Any, mon
         """What 0.26 does."""
 
     monkeypatch.setattr(stock, "_update_request_as_session", older)
-    assert engine._keeps_first_max_tokens()
+    assert arguments.keeps_first_max_tokens()

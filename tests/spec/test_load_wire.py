@@ -43,6 +43,13 @@ def test_a_server_in_time_has_no_misses_and_every_frame_its_row() -> None:
     assert not any(session.refused or session.t_closed for session in outcome.facts.sessions)
 
 
+def test_progress_tells_how_many_sessions_are_open() -> None:
+    outcome = stream(script(close_at=[(1, 12, 1011, "gone")]), frames=20)
+    told = [event.connected for event in outcome.events if event.kind == "progress"]
+    assert told[0] == 4
+    assert told[-1] == 3
+
+
 def test_every_chunk_is_in_the_lag_histogram() -> None:
     outcome = stream(SCRIPT)
     schedule = outcome.spec.schedule()

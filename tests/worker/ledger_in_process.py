@@ -23,7 +23,8 @@ from typing import Any
 from metrobench.policy import most_in_flight, parse_policy, peak_blocks
 from metrobench.profiles import load_profile
 from metrobench.worker import preload
-from metrobench.worker.engine import Chunk, EngineStats, Output, engine_arguments, switch_plugin
+from metrobench.worker.arguments import engine_arguments, switch_plugin
+from metrobench.worker.engine import Chunk, EngineStats, Output
 from metrobench.worker.sessions import FrameDone, Session, SessionRules
 from metrobench.worker.spec import STANDIN, WorkerSpec
 

@@ -10,7 +10,7 @@ import pytest
 
 from metrobench.errors import UsageError
 from metrobench.profiles import Profile, load_profile, profile_names
-from metrobench.worker.engine import _model
+from metrobench.worker.arguments import _model
 from metrobench.worker.features import Extractor
 from tests.worker.test_spec import spec
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from metrobench.errors import UsageError
-from metrobench.worker.engine import SLOW_SCHEDULER, SLOW_VARIABLE, slow_down
+from metrobench.worker.arguments import SLOW_SCHEDULER, SLOW_VARIABLE, slow_down
 from metrobench.worker.launcher import Worker
 
 
