@@ -133,6 +133,8 @@ class OpenRun(Streaming):
         reason = await connect(conn, self._endpoint, self._spec.connect_timeout)
         if reason:
             conn.refuse(reason)
+        elif not self._endpoint.greets:
+            conn.open(0)
 
     def _greeted(self, conn: Conn) -> None:
         """The server's first message: ask for the session."""

@@ -45,6 +45,8 @@ class FrameTable:
     """The answer carried no content unit."""
     rolled: Bools
     """The server built the session's context again before the answer."""
+    broken: Bools
+    """The answer's speech came too slowly to be played."""
     refused: Bools
     """Shape (sessions,)."""
     closed: Floats
@@ -93,6 +95,8 @@ class Span:
     """Answered with nothing where content was due."""
     rolled: Bools
     """The server built the session's context again before the answer."""
+    broken: Bools
+    """The answer's speech came too slowly to be played: missed, however early it began."""
 
     def above(self, limit: float | Floats) -> Bools:
         """Due frames with L above `limit` seconds (one, or one a session in shape (sessions, 1)); no answer counts as
@@ -112,7 +116,7 @@ class Span:
     @cached_property
     def missed(self) -> Bools:
         """Late, lost or dead, whatever the client did."""
-        return self.above_without_client(self.budget)
+        return self.above_without_client(self.budget) | (self.due & self.broken)
 
     @cached_property
     def ambiguous(self) -> Bools:
@@ -122,7 +126,7 @@ class Span:
     @cached_property
     def met(self) -> Bools:
         """Complete answer within the budget."""
-        return self.due & ~self.above(self.budget)
+        return self.due & ~self.above(self.budget) & ~self.broken
 
 
 def build_table(facts: RunFacts, plan: Plan) -> FrameTable:
@@ -158,6 +162,7 @@ def build_table(facts: RunFacts, plan: Plan) -> FrameTable:
         content_due=(flags & FrameFlag.CONTENT_DUE) != 0,
         empty=tokens == 0,
         rolled=(flags & FrameFlag.ROLLOVER) != 0,
+        broken=(flags & FrameFlag.BROKEN) != 0,
         refused=refused,
         closed=closed,
         stalls=merge_stalls(facts.stalls),
@@ -212,6 +217,7 @@ def _outcomes(table: FrameTable, columns: slice) -> Span:
         latency=latency,
         empty=answered & table.empty[:, columns] & table.content_due[:, columns],
         rolled=answered & table.rolled[:, columns],
+        broken=table.broken[:, columns],
     )
 
 
