@@ -270,7 +270,7 @@ class Bench:
     @property
     def fills(self) -> bool:
         """Sessions are to start with a full context, where the server can do that."""
-        return self.policy.bounded
+        return self.policy.bounded and self.protocol == EMBEDDED
 
     def consent(self, sessions: int, duration: float) -> None:
         """Ask before somebody else's server gets up to `sessions` sessions for about `duration` seconds."""

@@ -26,7 +26,6 @@ FATAL = frozenset(
         "unsupported",
         "unsupported_audio_format",
         "engine_error",
-        "server_error",
         "input_backpressure",
         "realtime_input_failed",
     }

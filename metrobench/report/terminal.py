@@ -224,7 +224,8 @@ def _latency(latency: dict[str, Any]) -> str:
     shown = [f"{name} {seconds(latency[name])}" for name in ("p50", "p99") if latency[name] is not None]
     if latency["first_p50"] is not None:
         shown.append(f"first output p50 {seconds(latency['first_p50'])}")
-    return ", ".join(shown) or "no answer"
+    few = "too few answers for a median" if latency["largest"] is not None else "no answer"
+    return ", ".join(shown) or few
 
 
 def _drift(drift: dict[str, Any]) -> str:

@@ -22,7 +22,7 @@ from tests.servers.truth import ALL, Script, TruthServer, World, _serve, _Sessio
 
 MODEL = "the-model"
 PIECES = 3
-PIECE = 0.1
+PIECE = 0.04
 """Seconds of speech in a piece of an answer, and their number."""
 
 
@@ -368,11 +368,11 @@ PEERS = {
     "vllm-realtime/segments": Peer(VllmSession, 16_000, 1.0, 1.0, "C"),
     "vllm-omni": Peer(OmniSession, 16_000, 0.1, 0.1, "B"),
     "sglang-omni": Peer(SglangSession, 16_000, 0.1, 0.1, "A"),
-    "openai": Peer(OpenAiSession, 24_000, 1.0, 1.0, "D"),
-    "openai-beta": Peer(BetaSession, 24_000, 1.0, 1.0, "D"),
-    "azure": Peer(BetaSession, 24_000, 1.0, 1.0, "D"),
-    "qwen": Peer(BetaSession, 16_000, 1.0, 1.0, "D"),
-    "unmute": Peer(UnmuteSession, 24_000, 1.0, 1.0, "D"),
+    "openai": Peer(OpenAiSession, 24_000, 0.6, 0.6, "D"),
+    "openai-beta": Peer(BetaSession, 24_000, 0.6, 0.6, "D"),
+    "azure": Peer(BetaSession, 24_000, 0.6, 0.6, "D"),
+    "qwen": Peer(BetaSession, 16_000, 0.6, 0.6, "D"),
+    "unmute": Peer(UnmuteSession, 24_000, 0.6, 0.6, "D"),
     "openai-translation": Peer(TranslationSession, 24_000, 0.2, 0.2, "B"),
 }
 """By dialect; after a slash, which kind of model serves it."""

@@ -18,10 +18,7 @@ pytestmark = pytest.mark.realtime
 ALL_PEERS = sorted(PEERS)
 FRAMED = [name for name in ALL_PEERS if PEERS[name].frame_class in "AB"]
 COUNTED = [name for name in FRAMED if name in ("vllm-realtime", "vllm-omni")]
-NAMED = [name for name in FRAMED if name not in COUNTED]
-TURNS = [name for name in ALL_PEERS if PEERS[name].frame_class == "D"]
-SEGMENTS = [name for name in ALL_PEERS if PEERS[name].frame_class == "C"]
-GREETING = [name for name in ALL_PEERS if name not in ("vllm-omni", "unmute")]
+TURNS = ["openai", "openai-beta", "unmute"]
 BUDGET = 0.35
 CUT = 1
 SESSIONS = 3
@@ -30,7 +27,7 @@ each = pytest.mark.parametrize
 
 
 def frames_of(name: str) -> int:
-    return 10 if PEERS[name].unit < 0.5 else 3
+    return 10 if PEERS[name].unit < 0.5 else 4
 
 
 def run(name: str, *, sessions: int = SESSIONS, frames: int | None = None, **script: Any) -> Outcome:
@@ -58,26 +55,49 @@ def only(found: set[int]) -> int:
 
 @each("name", ALL_PEERS)
 def test_a_server_in_time_is_met_whatever_else_it_says(name: str) -> None:
-    outcome = run(name, strange=True, fragmented=True)
+    """It greets late, says things that nobody knows, in fragments, and some answers twice."""
+    twice = [] if name == "vllm-realtime" else [(1, 2)]
+    outcome = run(name, strange=True, fragmented=True, accept_delay=0.5, handshake_delay=0.1, doubled=twice)
     assert len(outcome.measured()) == SESSIONS * frames_of(name)
     assert not len(outcome.missed())
     assert latency(outcome).min() >= 0.0
     assert outcome.last("judge").errors == 0
-    assert not any(session.refused or session.t_closed for session in outcome.facts.sessions)
+    assert not any(session.refused or session.t_closed or session.reason for session in outcome.facts.sessions)
 
 
 @each("name", ALL_PEERS)
-def test_constant_lateness_is_its_length(name: str) -> None:
-    late = latency(run(name, latency=0.2))
-    assert late.min() >= 0.199
-    assert np.median(late) < 0.3
-
-
-@each("name", FRAMED)
-def test_jitter_is_seen_in_the_frames_that_have_it(name: str) -> None:
-    outcome = run(name, jitter=0.06)
+def test_lateness_and_jitter_are_as_long_as_they_are(name: str) -> None:
+    outcome = run(name, latency=0.2, jitter=0.06)
     rows, late = outcome.measured(), latency(outcome)
-    assert np.median(late[rows["frame"] % 2 == 1]) - np.median(late[rows["frame"] % 2 == 0]) > 0.04
+    odd = rows["frame"] % 2 == 1
+    assert late.min() >= 0.199
+    assert np.median(late) < 0.32
+    assert np.median(late[odd]) - np.median(late[~odd]) > 0.04
+
+
+@each("name", ALL_PEERS)
+def test_every_way_to_end_has_its_name(name: str) -> None:
+    """Nine sessions: turned away, never greeted, silent, closed with four codes, reset, and one in which an error
+    ends nothing."""
+    codes = [1001, 1009, 1011, 1013]
+    closes = [(3 + place, 2, code, f"said {code}") for place, code in enumerate(codes)]
+    ends = {"refuse": [0], "queued": [1], "silent_from": [(2, 2)], "close_at": closes, "cut_at": [(7, 2)]}
+    outcome = run(name, sessions=9, connect_timeout=0.8, error_at=[(8, 2, "odd_event")], **ends)
+    facts = outcome.facts.sessions
+    refusals = sorted(session.reason for session in facts if session.refused)
+    words = ("Engine is full", "capacity exhausted", "no room", "too many")
+    assert len(refusals) == 2
+    assert sum("not accepted within 0.8 s" in reason for reason in refusals) == 1
+    assert sum(any(word in reason for word in words) for reason in refusals) == 1
+    closed = {session.close_code: session.reason for session in facts if session.t_closed is not None}
+    assert closed == {code: f"said {code}" for code in codes} | {1006: closed[1006]}
+    assert "without a close" in closed[1006]
+    silent = victims(outcome) - {session.session for session in facts if session.reason}
+    missed = sorted(frame for session, frame in outcome.missed_frames() if session == only(silent))
+    assert missed == list(range(2, CUT + frames_of(name)))
+    judge = outcome.last("judge")
+    assert (judge.errors, judge.message) == (1, "odd_event: scripted")
+    assert len(victims(outcome)) == 8
 
 
 @each("name", FRAMED)
@@ -97,24 +117,9 @@ def test_one_session_more_than_fit_makes_all_of_them_late(name: str) -> None:
     assert victims(more) == set(range(6))
 
 
-@each("name", ALL_PEERS)
-def test_an_open_socket_that_falls_silent_misses_all_further_frames(name: str) -> None:
-    outcome = run(name, silent_from=[(1, 2)])
-    only(victims(outcome))
-    assert sorted(frame for _, frame in outcome.missed_frames()) == list(range(2, CUT + frames_of(name)))
-    assert not any(session.t_closed for session in outcome.facts.sessions)
-
-
-@each("name", [name for name in NAMED if name != "openai-translation"])
-def test_an_answer_left_out_is_one_missed_frame(name: str) -> None:
-    outcome = run(name, dropped=[(1, 5)])
-    assert {frame for _, frame in outcome.missed_frames()} == {5}
-
-
-@each("name", TURNS)
-def test_a_turn_that_is_not_answered_is_one_missed_turn(name: str) -> None:
-    outcome = run(name, dropped=[(1, 2)])
-    assert [frame for _, frame in outcome.missed_frames()] == [2]
+@each("name", [name for name in ALL_PEERS if name not in (*COUNTED, "openai-translation")])
+def test_an_answer_left_out_is_one_miss(name: str) -> None:
+    assert [frame for _, frame in run(name, dropped=[(1, 2)]).missed_frames()] == [2]
 
 
 @each("name", ["vllm-realtime"])
@@ -123,56 +128,6 @@ def test_an_answer_left_out_of_a_count_delays_all_that_follow_by_a_frame(name: s
     rows, late = outcome.measured(), latency(outcome)
     shift = np.median(late[rows["frame"] >= 5]) - np.median(late[rows["frame"] < 5])
     assert shift == pytest.approx(PEERS[name].unit, abs=0.02)
-
-
-@each("name", [name for name in ALL_PEERS if name != "vllm-realtime"])
-def test_an_answer_given_twice_counts_once(name: str) -> None:
-    outcome = run(name, doubled=[(1, 2)])
-    assert not len(outcome.missed())
-    assert latency(outcome).min() >= 0.0
-
-
-@each("name", ALL_PEERS)
-def test_a_session_turned_away_is_refused_in_the_server_s_words(name: str) -> None:
-    outcome = run(name, refuse=[1])
-    (refused,) = [session for session in outcome.facts.sessions if session.refused]
-    words = ("Engine is full", "capacity exhausted", "no room", "too many")
-    assert any(each in refused.reason for each in words)
-    assert victims(outcome) == {refused.session}
-
-
-@each("name", ALL_PEERS)
-def test_a_session_that_is_never_greeted_is_refused(name: str) -> None:
-    outcome = run(name, queued=[2], connect_timeout=0.5)
-    (refused,) = [session for session in outcome.facts.sessions if session.refused]
-    assert "not accepted within 0.5 s" in refused.reason
-
-
-@each("name", ALL_PEERS)
-def test_a_slow_handshake_is_waited_for(name: str) -> None:
-    assert not len(run(name, accept_delay=0.7, handshake_delay=0.1).missed())
-
-
-@each("name", ALL_PEERS)
-@each("code", [1001, 1009, 1011, 1013])
-def test_a_close_is_recorded_with_its_code(name: str, code: int) -> None:
-    outcome = run(name, close_at=[(1, 2, code, "said so")])
-    facts = outcome.facts.sessions[only(victims(outcome))]
-    assert (facts.close_code, facts.reason, facts.refused) == (code, "said so", False)
-
-
-@each("name", ALL_PEERS)
-def test_a_reset_connection_is_1006(name: str) -> None:
-    outcome = run(name, cut_at=[(1, 2)])
-    assert outcome.facts.sessions[only(victims(outcome))].close_code == 1006
-
-
-@each("name", ALL_PEERS)
-def test_an_error_that_ends_nothing_is_counted_in_its_words(name: str) -> None:
-    outcome = run(name, error_at=[(0, 2, "odd_event")])
-    judge = outcome.last("judge")
-    assert (judge.errors, judge.message) == (1, "odd_event: scripted")
-    assert not len(outcome.missed())
 
 
 @each("name", ["vllm-realtime", "vllm-realtime/segments"])
@@ -202,16 +157,9 @@ def test_an_answer_that_failed_is_a_missed_turn_and_an_error(name: str) -> None:
 
 
 @each("name", TURNS)
-@each(("pace", "broken"), [(0.05, False), (0.2, True)])
+@each(("pace", "broken"), [(0.03, False), (0.12, True)])
 def test_speech_that_comes_too_slowly_to_be_played_is_marked(name: str, pace: float, broken: bool) -> None:
-    outcome = run(name, pace=pace, budget=0.7)
+    outcome = run(name, pace=pace, budget=0.5)
     rows = outcome.measured()
     assert ((rows["flags"] & FrameFlag.BROKEN) > 0).all() == broken
     assert outcome.last("judge").missed == (len(rows) if broken else 0)
-
-
-@each("name", ["vllm-realtime", "vllm-omni", "sglang-omni", "openai-translation", "qwen"])
-def test_a_session_says_goodbye_and_waits_for_the_answer(name: str) -> None:
-    outcome = run(name)
-    assert outcome.kinds[-1] == "stopped"
-    assert not any(session.reason for session in outcome.facts.sessions)
