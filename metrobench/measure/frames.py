@@ -99,9 +99,9 @@ class Span:
     """The answer's speech came too slowly to be played: missed, however early it began."""
 
     def above(self, limit: float | Floats) -> Bools:
-        """Due frames with L above `limit` seconds (one, or one a session in shape (sessions, 1)); no answer counts as
-        above."""
-        return self.due & (~self.answered | (self.latency > limit + TOLERANCE))
+        """Due frames with L above `limit` seconds (one, or one a session in shape (sessions, 1)); no answer, or one
+        that cannot be played, counts as above."""
+        return self.due & (~self.answered | self.broken | (self.latency > limit + TOLERANCE))
 
     def above_without_client(self, limit: float | Floats) -> Bools:
         """Due frames with L - S above `limit` seconds: late even if the client's own lateness is taken off.
@@ -111,12 +111,12 @@ class Span:
         """
         beyond = self.latency - self.lateness > limit + TOLERANCE
         silent = ~self.answered & (self.dead | (self.lateness <= healthy_lag(self.budget)))
-        return self.due & (beyond | silent)
+        return self.due & (beyond | silent | self.broken)
 
     @cached_property
     def missed(self) -> Bools:
         """Late, lost or dead, whatever the client did."""
-        return self.above_without_client(self.budget) | (self.due & self.broken)
+        return self.above_without_client(self.budget)
 
     @cached_property
     def ambiguous(self) -> Bools:
@@ -126,7 +126,7 @@ class Span:
     @cached_property
     def met(self) -> Bools:
         """Complete answer within the budget."""
-        return self.due & ~self.above(self.budget) & ~self.broken
+        return self.due & ~self.above(self.budget)
 
 
 def build_table(facts: RunFacts, plan: Plan) -> FrameTable:

@@ -63,7 +63,8 @@ def test_no_page_shows_a_secret_even_if_the_server_repeats_it(tmp_path: Path) ->
             cwd=tmp_path,
             env={"THE_TOKEN": SECRET},
         )
-    assert "too many sessions for Bearer ***" in done.out
+    assert done.code == 4
+    assert "too many sessions for Bearer ***" in done.err
     texts = [done.out, done.err]
     texts += [path.read_bytes().decode("utf-8", "replace") for path in tmp_path.rglob("*") if path.is_file()]
     assert len(texts) > 4
