@@ -112,7 +112,7 @@ class OpenRun(Streaming):
 
     def _look(self, t: float) -> None:
         """Tell once when open sessions begin to wait for long."""
-        ready, limit = self._book.ready, 0.5 * silence(self._spec.budget)
+        ready, limit = self._book.ready, 0.5 * silence(self._spec.budget, self._spec.unit)
         waits = [
             t - conn.facts.phase - ready[conn.next_answer] - self._spec.budget
             for conn in self._conns

@@ -122,7 +122,8 @@ def notes(record: Record) -> list[str]:
     if record.result and record.result.get("arithmetic"):
         lines += _wrap(record.result["arithmetic"], indent="         ")
     for warning in record.warnings:
-        lines += _wrap(f"note: {warning.advice}", indent="      ", first="")
+        advice = counted(warning.advice, sentence.noun(record.setting))
+        lines += _wrap(f"note: {advice}", indent="      ", first="")
     return lines
 
 
