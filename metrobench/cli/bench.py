@@ -173,6 +173,7 @@ class Bench:
             self.live.clear()
             self.live.line(f"protocol {found.protocol}: {found.why}")
             protocol = found.protocol
+        fit(protocol, self.profile.timing.unit, self.profile.timing.sample_rate)
         if needs_model(protocol) and not access.model:
             access = msgspec.structs.replace(access, model=served_model(request.endpoint, access))
             self.live.line(f"model {access.model}: the only one that the endpoint serves")

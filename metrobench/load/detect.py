@@ -54,8 +54,8 @@ def detect(url: str, access: Access) -> Found:
 
 
 def served_model(url: str, access: Access) -> str:
-    """The only model that a server lists at /v1/models. Raises UsageError where there is none, or a choice."""
-    told = _get(url, "/v1/models", access)
+    """The only model that a server lists at /v1/models. Raises UsageError where there is none, or a choice; UnreachableError."""
+    told = _get(url, "/v1/models", access, must=True)
     listed = told.get("data") if isinstance(told, dict) else None
     rows = listed if isinstance(listed, list) else []
     names = [row["id"] for row in rows if isinstance(row, dict) and isinstance(row.get("id"), str)]
@@ -65,8 +65,9 @@ def served_model(url: str, access: Access) -> str:
     raise UsageError(f"the endpoint must be told which model is meant: {which}", "name it with --served-model")
 
 
-def _get(url: str, path: str, access: Access) -> Any:
-    """JSON of a page beside the endpoint; None where there is none."""
+def _get(url: str, path: str, access: Access, *, must: bool = False) -> Any:
+    """JSON of a page beside the endpoint; None where there is none. `must`: raises UnreachableError where nothing
+    answers at all."""
     parts = urlsplit(url)
     secure = parts.scheme == "wss"
     address = f"{'https' if secure else 'http'}://{parts.netloc}{path}"
@@ -78,6 +79,10 @@ def _get(url: str, path: str, access: Access) -> Any:
         with httpx.Client(timeout=PATIENCE, trust_env=False, verify=verify) as client:
             answer = client.get(address, headers=headers)
             return answer.json() if answer.is_success else None
+    except httpx.TransportError as error:
+        if must:
+            raise UnreachableError(f"nothing answers at {address}", "check the address") from error
+        return None
     except (httpx.HTTPError, httpx.InvalidURL, ValueError, RecursionError):
         return None
 
