@@ -54,7 +54,7 @@ def detect(url: str, access: Access) -> Found:
 
 
 def served_model(url: str, access: Access) -> str:
-    """The only model that a server lists at /v1/models. Raises UsageError where there is none, or a choice; UnreachableError."""
+    """The only model that a server lists at /v1/models. Raises UnreachableError, or UsageError for none or a choice."""
     told = _get(url, "/v1/models", access, must=True)
     listed = told.get("data") if isinstance(told, dict) else None
     rows = listed if isinstance(listed, list) else []
