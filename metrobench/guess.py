@@ -34,7 +34,7 @@ def ramp_sessions(setting: Setting, server: Server, most: int, seed: int, folder
     sessions = min(RAMP_START, most)
     with server.fresh(most, folder / "server.log") as running:
         while True:
-            plan = setting.short_plan(math.ceil(RAMP_SECONDS / setting.profile.timing.unit), sessions)
+            plan = setting.short_plan(math.ceil(RAMP_SECONDS / setting.stream.unit), sessions)
             facts = _short_run(setting, server, running.url, plan, seed, folder / f"ramp-{sessions}", watch)
             if facts is None:
                 return None

@@ -13,6 +13,7 @@ import numpy as np
 import psutil
 
 from metrobench.corpus.mix import Noise
+from metrobench.endpoints.base import Access, FrameClass, Stream
 from metrobench.endpoints.registry import fit
 from metrobench.journal import Begun, Journal
 from metrobench.load.process import LoadProcess
@@ -66,18 +67,33 @@ class Setting:
     """The clips, noise and gain prepared for this profile's sample rate (LoadSpec.table)."""
     excuse_slow: bool = True
     """A run that fails on a slow machine is void."""
+    access: Access = field(default_factory=Access)
+    """Headers, model and certificates of the endpoint; never stored."""
     aftermath: bool = False
     """After a run that collapsed, try what brings the server back."""
 
+    @property
+    def stream(self) -> Stream:
+        """How the protocol cuts the audio for this model."""
+        return fit(self.protocol, self.profile.timing.unit, self.profile.timing.sample_rate)
+
     def plan(self, sessions: int) -> Plan:
         """The plan of a run of `sessions` sessions."""
-        unit = self.profile.timing.unit
-        return plan_run(sessions=sessions, budget=self.budget, unit=unit, q=self.q, span=self.span, slo=self.slo)
+        return plan_run(
+            sessions=sessions,
+            budget=self.budget,
+            unit=self.stream.unit,
+            q=self.q,
+            span=self.span,
+            slo=self.slo,
+            noun=self.stream.frame_class.noun,
+        )
 
     def short_plan(self, frames: int, sessions: int = 1) -> Plan:
         """A few frames, nothing cut: too short for a verdict, enough to see answers."""
-        unit = self.profile.timing.unit
-        return Plan(sessions=sessions, budget=self.budget, unit=unit, q=self.q, cut_frames=0, frames=frames)
+        unit = self.stream.unit
+        noun = self.stream.frame_class.noun
+        return Plan(sessions=sessions, budget=self.budget, unit=unit, q=self.q, cut_frames=0, frames=frames, noun=noun)
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,8 +275,7 @@ def load_spec(
     setting: Setting, server: Server, url: str, plan: Plan, seed: int, fill_tokens: int, spool: Path
 ) -> LoadSpec:
     """What the load process is asked to do for `plan`."""
-    timing = setting.profile.timing
-    stream = fit(setting.protocol, timing.unit, timing.sample_rate)
+    stream = setting.stream
     longest = plan.frames * (MAX_SPAN_FACTOR if setting.extend_unresolved else 1)
     return LoadSpec(
         protocol=setting.protocol,
@@ -285,6 +300,8 @@ def load_spec(
         gain=setting.gain,
         talk=setting.talk,
         table=setting.table,
+        access=setting.access,
+        spread=stream.unit if stream.frame_class is FrameClass.TURN else None,
     )
 
 

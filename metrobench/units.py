@@ -108,6 +108,13 @@ def seconds(value: float) -> str:
     return f"{minutes // 60} h {minutes % 60} min" if minutes % 60 else f"{minutes // 60} h"
 
 
+def counted(text: str, noun: str) -> str:
+    """A text about frames, for what is counted in their place: `3 frames missed` becomes `3 turns missed`."""
+    if noun == "frame":
+        return text
+    return re.sub(r"\b([Ff])rame(s?)\b", lambda m: (noun.capitalize() if m[1] == "F" else noun) + m[2], text)
+
+
 def rate(fraction: float) -> str:
     """A rate as it was typed: `1 %`, `0.5 %`."""
     return f"{fraction * 100:.6g} %"

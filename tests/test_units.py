@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from metrobench.errors import UsageError
-from metrobench.units import memory, parse_duration, parse_rate, parse_slo, percent, seconds
+from metrobench.units import counted, memory, parse_duration, parse_rate, parse_slo, percent, seconds
 
 
 @pytest.mark.parametrize(
@@ -69,3 +69,8 @@ def test_shares_are_printed_in_percent() -> None:
 )
 def test_memory_is_printed_in_binary_units(size: float, shown: str) -> None:
     assert memory(size) == shown
+
+
+def test_what_is_counted_has_its_name() -> None:
+    assert counted("Missed frames: a frame of framework", "turn") == "Missed turns: a turn of framework"
+    assert counted("3 frames", "frame") == "3 frames"

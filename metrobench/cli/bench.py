@@ -14,17 +14,20 @@ from typing import Any
 import msgspec
 
 from metrobench.cli import config, consent
+from metrobench.cli.access import read_access, without_secrets
 from metrobench.cli.live import Interrupted, Interrupts, Live
 from metrobench.cli.progress import alarm, status
 from metrobench.cli.vllm_args import parse_vllm
 from metrobench.corpus.choice import choose_audio
 from metrobench.corpus.pattern import speech_share
 from metrobench.corpus.stream import build_table, save_table
-from metrobench.endpoints.base import check_url
-from metrobench.endpoints.registry import fit
+from metrobench.endpoints.base import Access, FrameClass, check_url
+from metrobench.endpoints.registry import fit, needs_model
 from metrobench.environment import describe_machine
 from metrobench.errors import MetrobenchError, UsageError
 from metrobench.gate.samples import Pair
+from metrobench.load.connect import tls_of
+from metrobench.load.detect import AUTO, detect, served_model
 from metrobench.load.spec import LoadEvent
 from metrobench.measure.plan import Slo
 from metrobench.measure.warnings import Warn
@@ -38,7 +41,7 @@ from metrobench.restart import Restart
 from metrobench.search.mscs import Stop
 from metrobench.servers import EmbeddedServer, ForeignServer, Server, check_room, resolve_weights
 from metrobench.speed import SpeedMeter
-from metrobench.units import CHUNK, parse_duration, parse_rate, parse_slo, rate
+from metrobench.units import CHUNK, parse_duration, parse_rate, parse_slo, rate, seconds
 from metrobench.worker.cores import layout, threads_on
 from metrobench.worker.features import SILENCE_DBFS
 from metrobench.worker.launcher import ForkServer, need_vllm
@@ -46,6 +49,8 @@ from metrobench.worker.spec import STANDIN
 
 ONLY_LISTENS = 0.9
 """Share of units with speech above which a stand-in, which answers where it hears none, hardly answers."""
+EMBEDDED = "realtime"
+"""The embedded worker's protocol."""
 DEFAULT_MISS_RATE = "1%"
 NOT_IDENTITY = frozenset({"clips", "max_time", "first_guess"})
 """Settings that may differ between the halves of one measurement."""
@@ -77,6 +82,13 @@ class Request:
     gain: str | None = None
     talk: str = "half"
     slow: str | None = None
+    served_model: str | None = None
+    headers: tuple[str, ...] = ()
+    token_env: str | None = None
+    token_file: str | None = None
+    session: str | None = None
+    ca_file: str | None = None
+    insecure: bool = False
 
 
 class Bench:
@@ -100,10 +112,11 @@ class Bench:
         if request.slow is not None and request.endpoint is not None:
             raise UsageError("--slow is for the embedded worker, not for --endpoint")
         self.slow = parse_rate(request.slow, name="--slow") if request.slow else 0.0
-        fit(request.protocol, self.profile.timing.unit, self.profile.timing.sample_rate)
+        self.access, self.protocol = self._access(request)
+        self.stream = fit(self.protocol, self.profile.timing.unit, self.profile.timing.sample_rate)
         self.stand_in = request.endpoint is None and self.weights == STANDIN
         self.policy = self.on_blocks(request.kv)
-        self.budget = parse_duration(request.budget, name="budget") if request.budget else self.profile.budget
+        self.budget = self._budget(request.budget)
         if request.slo is not None and request.miss_rate is not None:
             raise UsageError("--slo and --miss-rate are two rules for one verdict", "give one of them")
         self.q = parse_rate(request.miss_rate or DEFAULT_MISS_RATE, name="--miss-rate")
@@ -121,7 +134,7 @@ class Bench:
             kind=kind,
             status="running",
             created=now(),
-            command=["metrobench", *sys.argv[1:]],
+            command=["metrobench", *without_secrets(sys.argv[1:])],
             environment=machine,
             profile=msgspec.to_builtins(self.profile),
             setting={},
@@ -131,6 +144,52 @@ class Bench:
         self._begin = time.monotonic()
         self._end = math.inf
         self._name_config()
+
+    def _access(self, request: Request) -> tuple[Access, str]:
+        """What the endpoint wants, and its protocol: that of the option, or what the endpoint answers to.
+
+        Raises UsageError and UnreachableError.
+        """
+        access = read_access(
+            request.headers,
+            request.token_env,
+            request.token_file,
+            request.served_model,
+            request.session,
+            request.ca_file,
+            request.insecure,
+        )
+        if request.endpoint is None:
+            if access != Access():
+                raise UsageError("headers, tokens and certificates go with --endpoint")
+            if request.protocol != EMBEDDED:
+                raise UsageError(f"--protocol {request.protocol} goes with --endpoint")
+            return access, EMBEDDED
+        tls_of(request.endpoint, access)
+        protocol = request.protocol
+        if protocol == AUTO:
+            self.live.status(f"asking {request.endpoint} which protocol it speaks")
+            found = detect(request.endpoint, access)
+            self.live.clear()
+            self.live.line(f"protocol {found.protocol}: {found.why}")
+            protocol = found.protocol
+        fit(protocol, self.profile.timing.unit, self.profile.timing.sample_rate)
+        if needs_model(protocol) and not access.model:
+            access = msgspec.structs.replace(access, model=served_model(request.endpoint, access))
+            self.live.line(f"model {access.model}: the only one that the endpoint serves")
+        return access, protocol
+
+    def _budget(self, asked: str | None) -> float:
+        """B in seconds: as typed, the protocol's or the model's. Raises UsageError."""
+        if asked is None:
+            return self.profile.budget if self.stream.budget is None else self.stream.budget
+        budget = parse_duration(asked, name="budget")
+        if self.stream.frame_class is FrameClass.SEGMENT and budget < self.stream.unit:
+            raise UsageError(
+                f"--budget {asked} is shorter than the segments of {seconds(self.stream.unit)} that are answered",
+                "what it says within a segment may come at any time of the next one",
+            )
+        return budget
 
     def on_blocks(self, policy: str | None) -> KvPolicy:
         """A policy as typed (None: the profile's), on the blocks of what will run. Raises UsageError."""
@@ -212,7 +271,7 @@ class Bench:
     @property
     def fills(self) -> bool:
         """Sessions are to start with a full context, where the server can do that."""
-        return self.policy.bounded
+        return self.policy.bounded and self.protocol == EMBEDDED
 
     def consent(self, sessions: int, duration: float) -> None:
         """Ask before somebody else's server gets up to `sessions` sessions for about `duration` seconds."""
@@ -224,7 +283,8 @@ class Bench:
         setting = Setting(
             profile=self.profile,
             policy=self.policy,
-            protocol=self.request.protocol,
+            protocol=self.protocol,
+            access=self.access,
             budget=self.budget,
             q=self.q,
             slo=self.slo,
@@ -242,7 +302,9 @@ class Bench:
             "slo": msgspec.to_builtins(self.slo),
             "span": span,
             "kv": str(self.policy),
-            "protocol": self.request.protocol,
+            "protocol": self.protocol,
+            "frame_class": self.stream.frame_class.value,
+            "served_model": self.access.model or None,
             "endpoint": self.request.endpoint,
             "weights": self.weights if self.request.endpoint is None else None,
             "pool_tokens": self.request.pool_tokens,
@@ -264,7 +326,7 @@ class Bench:
         audio = self.audio
         self.live.status("decoding the audio")
         try:
-            table = build_table(audio.files, self.profile.timing.sample_rate, audio.noise, audio.gain)
+            table = build_table(audio.files, self.stream.sample_rate, audio.noise, audio.gain)
         except UsageError as error:
             hint = error.hint or f"metrobench corpus verify {audio.pack.name} shows all that is wrong with it"
             raise UsageError(error.message, hint) from error
@@ -283,8 +345,8 @@ class Bench:
         if self.request.endpoint is not None:
             yield ForeignServer(
                 self.request.endpoint,
-                self.request.protocol,
-                can_fill=True,
+                self.protocol,
+                can_fill=self.protocol == EMBEDDED,
                 restart=self.restart,
                 stop=lambda: self.stopped,
             )

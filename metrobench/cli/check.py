@@ -5,16 +5,28 @@ from __future__ import annotations
 import math
 import sys
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
 from metrobench.cli import options
 
+if TYPE_CHECKING:
+    from metrobench.endpoints.base import Stream
+
 FRAMES = 5
 """Fewest frames that the check streams."""
 SECONDS = 2.0
 """Shortest stretch of audio that it streams: an answer within it counts, however late for a frame of 80 ms."""
+
+
+def _frames(stream: Stream) -> int:
+    """Frames to stream; of turns and segments two are enough to see an answer."""
+    from metrobench.endpoints.base import FrameClass
+
+    if stream.frame_class in (FrameClass.TURN, FrameClass.SEGMENT):
+        return 2
+    return max(FRAMES, math.ceil(SECONDS / stream.unit))
 
 
 @click.command()
@@ -34,7 +46,7 @@ def check(out: Path, as_json: bool, quiet: bool, **asked: Any) -> None:
 
     bench = Bench("check", Request(miss_rate=None, slo=None, **asked), out, quiet or as_json)
     setting = bench.setting(span=None, stop_when_failed=False, extend_unresolved=False)
-    plan = setting.short_plan(max(FRAMES, math.ceil(SECONDS / setting.profile.timing.unit)))
+    plan = setting.short_plan(_frames(setting.stream))
     with bench.recorded():
         setting = bench.with_audio(setting)
         with bench.server() as server:

@@ -19,7 +19,7 @@ FILES: tuple[tuple[str, tuple[str, ...]], ...] = (("metrobench.toml", ()), ("pyp
 """Where settings may stand, the first found wins: file, and the table inside it."""
 _META = "metrobench.config"
 GATE = "gate"
-LISTS = ("vllm-args", "allow")
+LISTS = ("vllm-args", "allow", "header")
 """Options that take a list as it is."""
 
 

@@ -74,11 +74,29 @@ worker = group(
         "--slow", metavar="RATE", hidden=True, help="Slow every engine step by this much, to see that a gate finds it."
     ),
 )
+access = group(
+    click.option("--served-model", metavar="NAME", help="The model's name at --endpoint, where it serves several."),
+    click.option(
+        "--header", "headers", multiple=True, metavar="'NAME: VALUE'", help="Handshake header; may be repeated."
+    ),
+    click.option("--token-env", metavar="VARIABLE", help="Environment variable that holds the endpoint's token."),
+    click.option("--token-file", metavar="FILE", help="File that holds the endpoint's token."),
+    click.option(
+        "--session", metavar="FILE", help="JSON object merged into the session's settings: voice, language, VAD..."
+    ),
+    click.option("--ca-file", metavar="FILE", help="Certificate authorities (PEM) to trust for wss://."),
+    click.option("--insecure", is_flag=True, help="Accept any certificate."),
+)
 server = group(
     click.option("--endpoint", metavar="URL", help="Measure this ws:// address instead of an embedded worker."),
     click.option(
-        "--protocol", default="realtime", show_default=True, metavar="NAME", help="Wire protocol of --endpoint."
+        "--protocol",
+        default="realtime",
+        show_default=True,
+        metavar="NAME",
+        help="Wire protocol of --endpoint; auto: find out by asking it.",
     ),
+    access,
     click.option(
         "--restart-cmd",
         metavar="COMMAND",

@@ -74,7 +74,7 @@ def ramp(
     join = JOIN_FULL if calls.full else JOIN
     each = parse_duration(hold, name="--hold") if hold else calls.holding.mean_s
     pace = parse_frequency(rate, name="--rate") if rate else calls.arrivals.rate
-    unit = bench.profile.timing.unit
+    unit = bench.stream.unit
     plan = timetable(calls, offer, rate=pace, hold=each, budget=bench.budget, unit=unit, join=join, seed=request.seed)
     length = float(plan.ends(unit).max()) + bench.budget
     setting = bench.setting(span=None, stop_when_failed=False, extend_unresolved=False)

@@ -21,6 +21,17 @@ class FrameClass(Enum):
     TURN = "D"  # no reply per unit: the turn is measured
 
     @property
+    def title(self) -> str:
+        """For reports."""
+        words = {
+            "A": "lockstep",
+            "B": "unit-clocked, lossy",
+            "C": "segments",
+            "D": "turns",
+        }
+        return f"{self.value} ({words[self.value]})"
+
+    @property
     def noun(self) -> str:
         """What is counted in this class: the word of every metric and report."""
         return {"C": "segment", "D": "turn"}.get(self.value, "frame")
@@ -40,6 +51,9 @@ class Kind(Enum):
     CLOSED = "closed"  # the server says that the session is over, asked for or not; `message` says why
     OTHER = "other"  # known or unknown, of no weight
 
+
+SHORTEST_SECRET = 4
+"""Characters of a header's value that is taken out of texts."""
 
 NOT_UNDERSTOOD = "not_understood"
 """Code of an ERROR observation that stands for a message the protocol cannot read."""
@@ -75,6 +89,34 @@ class Observation(msgspec.Struct, frozen=True, gc=False):
     """With a refusal: what the server says of its state."""
 
 
+class Access(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What a user says about an endpoint beside its address. Its secrets are never printed or stored."""
+
+    headers: dict[str, str] = {}
+    """Handshake headers beside the token."""
+    token: str = ""
+    """For the protocol's own header."""
+    model: str = ""
+    """Name of the model at the server; empty: not given."""
+    session: dict[str, Any] = {}
+    """Merged into the message that configures a session."""
+    ca_file: str = ""
+    """PEM file of the certificate authorities to trust; empty: the system's."""
+    insecure: bool = False
+    """Accept any certificate."""
+
+    def __repr__(self) -> str:
+        return f"Access(headers={sorted(self.headers)}, model={self.model!r})"
+
+    def clean(self, text: str) -> str:
+        """The text without secrets, wherever it comes from."""
+        for secret in (self.token, *self.headers.values()):
+            for part in (secret, secret.partition(" ")[2]):
+                if len(part) >= SHORTEST_SECRET:
+                    text = text.replace(part, "***")
+        return text
+
+
 class Endpoint(Protocol):
     """A wire protocol as the load path sees it. Pure: bytes in, bytes out, no I/O and no clock.
 
@@ -103,6 +145,10 @@ class Endpoint(Protocol):
     """Encoding takes long: it is done by `encode_clip`, for the clips of a run only, which are kept for other runs."""
     unaccepted: str
     """Why a connected session is refused that nothing accepts within `{seconds:g}` seconds."""
+    access: Access
+    """What the user says about the endpoint."""
+    greets: bool
+    """The server speaks first; False: it waits for `opening`."""
     says_goodbye: bool
     """The server answers `closing()` with a CLOSED observation: the connection waits for it."""
 
@@ -164,24 +210,6 @@ class Endpoint(Protocol):
         ...
 
 
-class Access(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What a user says about an endpoint beside its address. Its text form holds no header's value."""
-
-    headers: dict[str, str] = {}
-    """Handshake headers, tokens among them: never printed, never stored."""
-    model: str = ""
-    """Name of the model at the server; empty: not given."""
-    session: dict[str, Any] = {}
-    """Merged into the message that configures a session."""
-    ca_file: str = ""
-    """PEM file of the certificate authorities to trust; empty: the system's."""
-    insecure: bool = False
-    """Accept any certificate."""
-
-    def __repr__(self) -> str:
-        return f"Access(headers={sorted(self.headers)}, model={self.model!r})"
-
-
 class Stream(msgspec.Struct, frozen=True):
     """How a protocol cuts a session's audio."""
 
@@ -189,6 +217,8 @@ class Stream(msgspec.Struct, frozen=True):
     unit: float
     first_ready: float
     sample_rate: int
+    budget: float | None = None
+    """B in seconds where the user says nothing; None: the model's."""
 
 
 class EndpointBase:
@@ -204,6 +234,11 @@ class EndpointBase:
     costly = False
     unaccepted = "not accepted within {seconds:g} s"
     says_goodbye = False
+    greets = True
+    needs_model = False
+    """The server must be told which of its models is meant."""
+    token_header, token_prefix = "Authorization", "Bearer "
+    """Where a token goes."""
 
     def __init__(
         self, url: str, *, unit: float, first_ready: float, sample_rate: int = 16_000, access: Access | None = None
@@ -227,8 +262,9 @@ class EndpointBase:
         return self._url
 
     def headers(self) -> dict[str, str]:
-        """The user's handshake headers."""
-        return dict(self.access.headers)
+        """The user's handshake headers, and the token."""
+        token = self.access.token
+        return ({self.token_header: self.token_prefix + token} if token else {}) | self.access.headers
 
     def opening(self, session: int, fill_tokens: int) -> list[bytes]:
         """Nothing to say."""

@@ -46,6 +46,7 @@ class KyutaiEndpoint(EndpointBase):
     frame_class = FrameClass.LOCKSTEP
     binary = True
     group = round(UNIT / CHUNK)
+    token_header, token_prefix = TOKEN_HEADER, ""
 
     @classmethod
     def fit(cls, unit: float, sample_rate: int) -> Stream:

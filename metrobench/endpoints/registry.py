@@ -12,6 +12,15 @@ _CLASSES = {
     "realtime": "realtime:RealtimeEndpoint",
     "kyutai-stt": "kyutai:KyutaiEndpoint",
     "moshi": "moshi:MoshiEndpoint",
+    "vllm-realtime": "vllm:VllmEndpoint",
+    "vllm-omni": "omni:OmniEndpoint",
+    "sglang-omni": "sglang:SglangOmniEndpoint",
+    "openai": "openai:OpenAiEndpoint",
+    "openai-beta": "openai:BetaEndpoint",
+    "azure": "openai:AzureEndpoint",
+    "qwen": "openai:QwenEndpoint",
+    "unmute": "openai:UnmuteEndpoint",
+    "openai-translation": "translation:TranslationEndpoint",
 }
 """Module of this package and class of each protocol; imported when it is used."""
 PROTOCOLS = tuple(_CLASSES)
@@ -24,6 +33,11 @@ def make_endpoint(
     """The endpoint of a protocol at an address. `unit` and `first_ready` in seconds. Raises UsageError."""
     kind = _find(protocol)
     return kind(url, unit=unit, first_ready=first_ready, sample_rate=sample_rate, access=access)
+
+
+def needs_model(protocol: str) -> bool:
+    """Whether the server must be told which of its models is meant."""
+    return _find(protocol).needs_model
 
 
 def fit(protocol: str, unit: float, sample_rate: int) -> Stream:

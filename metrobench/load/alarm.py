@@ -35,7 +35,7 @@ class Watcher:
         """`table`: FRAME_DTYPE rows, shape (frames, sessions), being filled in."""
         self._ready, self._done = table["t_ready"], table["t_done"]
         self._budget = budget
-        self._window = silence(budget)
+        self._window = silence(budget, unit)
         sessions = table.shape[1]
         self._columns = np.arange(sessions)
         self._begins = self._ready.min(axis=1)

@@ -14,11 +14,15 @@ from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport
 
 from metrobench.endpoints.base import NOT_UNDERSTOOD, Endpoint, Kind, Observation
 from metrobench.load.spool import Spool
+from metrobench.load.ties import TIED, TIES
+from metrobench.load.turns import Turns
 from metrobench.measure.facts import SessionFacts
 
 MAX_UNREAD = 8 * 1024 * 1024
 """Bytes of audio that may wait for a server that does not read, before its session counts as closed."""
 
+MAX_MESSAGE = 64 * 1024 * 1024
+"""Bytes of the largest message that is read."""
 _NO_STATUS = 1005
 _ABNORMAL = 1006
 
@@ -64,7 +68,7 @@ class Conn(WSListener):  # type: ignore[misc]
 
     def __init__(self, book: Book, facts: SessionFacts, slot: int) -> None:
         """`slot`: its place in the order of sending."""
-        self._book = book
+        self.book = book
         self._decode = book.endpoint.decoder()
         self.facts = facts
         self.slot = slot
@@ -73,29 +77,33 @@ class Conn(WSListener):  # type: ignore[misc]
         self.accepted = False
         self.over = False
         self.greeting = b""
+        self.waits = ""
+        """What a server that has no place for the session yet said last."""
+        self.turns = Turns(book.ready, facts.phase)
         self._buffer = bytearray()
         self.next_answer = 0
         """Frame after the newest answered one."""
         self._dropped = False
         self._left = False
+        self._tie = TIES.get(book.endpoint.frame_class)
 
     def open(self, fill_tokens: int) -> None:
         """Ask for the session, with that many resident tokens of its own."""
-        for message in self._book.endpoint.opening(self.facts.session, fill_tokens):
+        for message in self.book.endpoint.opening(self.facts.session, fill_tokens):
             self.write(message)
 
     def write(self, message: bytes) -> None:
         """Send one message now."""
         if self.transport is not None:
-            self.transport.send(self._book.message_type, message)
+            self.transport.send(self.book.message_type, message)
 
     def push(self, frame: bytes) -> None:
         """Send one ready-made WebSocket frame of a living session."""
-        if self.slot in self._book.queues:
-            self._book.queues[self.slot](frame)
+        if self.slot in self.book.queues:
+            self.book.queues[self.slot](frame)
             return
         try:
-            sent = os.write(self._book.fds[self.slot], frame)
+            sent = os.write(self.book.fds[self.slot], frame)
         except OSError:
             sent = 0
         if sent != len(frame):
@@ -105,11 +113,11 @@ class Conn(WSListener):  # type: ignore[misc]
         """The socket took only `sent` bytes of a frame: the rest, and all frames after it, wait in the transport."""
         self._release()
         if self.transport is not None and not self.gone:
-            write = self._book.queues[self.slot] = self.transport.underlying_transport.write
+            write = self.book.queues[self.slot] = self.transport.underlying_transport.write
             write(frame[sent:])
 
     def _release(self) -> None:
-        book, slot = self._book, self.slot
+        book, slot = self.book, self.slot
         if book.fds[slot] >= 0:
             os.close(book.fds[slot])
             book.fds[slot] = -1
@@ -121,12 +129,14 @@ class Conn(WSListener):  # type: ignore[misc]
         self.drop()
 
     def leave(self) -> None:
-        """Say goodbye and close: the planned end."""
-        self._left = True
+        """Say goodbye and close: the planned end. Where the server says goodbye as well, close when it has."""
+        said, self._left = self._left, True
         self._release()
-        if self.transport is not None and not self.transport.is_disconnected:
-            for message in self._book.endpoint.closing():
-                self.write(message)
+        if said or self.transport is None or self.transport.is_disconnected:
+            return
+        for message in self.book.endpoint.closing():
+            self.write(message)
+        if not (self.book.endpoint.says_goodbye and self.accepted):
             self.transport.send_close(WSCloseCode.OK)
 
     def hush(self) -> None:
@@ -143,7 +153,7 @@ class Conn(WSListener):  # type: ignore[misc]
     @property
     def unaccepted(self) -> str:
         """Why the session is refused when nothing accepts it."""
-        return self._book.endpoint.unaccepted
+        return self.book.endpoint.unaccepted
 
     @property
     def gone(self) -> bool:
@@ -155,8 +165,8 @@ class Conn(WSListener):  # type: ignore[misc]
         transport.underlying_transport.set_write_buffer_limits(high=MAX_UNREAD)
         if self._dropped:
             self.drop()
-        elif self._book.t0:
-            self.facts.t_connected = monotonic() - self._book.t0
+        elif self.book.t0:
+            self.facts.t_connected = monotonic() - self.book.t0
 
     def pause_writing(self) -> None:
         self._end(monotonic(), None, f"the server left {MAX_UNREAD >> 20} MiB of audio unread")
@@ -174,11 +184,19 @@ class Conn(WSListener):  # type: ignore[misc]
             payload = frame.get_payload_as_bytes()
             if not frame.fin or self._buffer:
                 self._buffer += payload
+                if len(self._buffer) > MAX_MESSAGE:
+                    self._buffer.clear()
+                    self._end(now, None, f"the server sent a message of more than {MAX_MESSAGE >> 20} MiB")
+                    self.drop()
+                    return
                 if not frame.fin:
                     return
                 payload = bytes(self._buffer)
                 self._buffer.clear()
-            self._observe(now, self._decode(payload), payload)
+            seen = self._decode(payload)
+            for message in seen.reply:
+                self.write(message)
+            self._observe(now, seen, payload)
 
     def on_ws_disconnected(self, transport: WSTransport) -> None:
         self._release()
@@ -187,23 +205,29 @@ class Conn(WSListener):  # type: ignore[misc]
 
     def _observe(self, now: float, seen: Observation, payload: bytes) -> None:
         kind = seen.kind
-        book = self._book
-        if kind is Kind.FRAME_DONE:
+        book = self.book
+        if self._tie is not None and kind in TIED:
+            if book.t0:
+                self._tie(self, now, seen)
+        elif kind is Kind.FRAME_DONE:
             first = self.next_answer if seen.frame is None else seen.frame
             for frame in range(first, first + seen.count):
-                self._answer(frame, now, seen)
+                self.answer(frame, now, seen)
         elif kind is Kind.OUTPUT:
             frame = self.next_answer if seen.frame is None else seen.frame
             if book.t0 and 0 <= frame < len(book.ready):
-                book.spool.first(self._row(frame), now - book.t0)
+                book.spool.first(self.row(frame), now - book.t0)
         elif kind is Kind.ACCEPTED:
+            self._greet(payload)
             self._accept(seen)
         elif kind is Kind.OPENED:
-            self.greeting = payload
-            if book.greeted is not None:
-                book.greeted(self)
+            self._greet(payload)
+        elif kind is Kind.QUEUED:
+            self.waits = seen.message
+        elif kind is Kind.CLOSED:
+            self._said_goodbye(now, seen)
         elif kind is Kind.ERROR:
-            text = f"{seen.code}: {seen.message}" if seen.code else seen.message
+            text = book.endpoint.access.clean(f"{seen.code}: {seen.message}" if seen.code else seen.message)
             if seen.fatal or not (self.accepted or seen.code == NOT_UNDERSTOOD):
                 if not self.accepted:
                     self.facts.signals = seen.signals
@@ -212,33 +236,48 @@ class Conn(WSListener):  # type: ignore[misc]
                 book.errors += 1
                 book.last_error = text
 
-    def _answer(self, frame: int, now: float, seen: Observation) -> None:
-        book = self._book
+    def _greet(self, payload: bytes) -> None:
+        """Keep the first message of the server."""
+        if not self.greeting:
+            self.greeting = payload
+            if self.book.greeted is not None:
+                self.book.greeted(self)
+
+    def _said_goodbye(self, now: float, seen: Observation) -> None:
+        if not self._left:
+            self._end(now, None, seen.message or "the server ended the session")
+        elif self.transport is not None and not self.transport.is_disconnected:
+            self.transport.send_close(WSCloseCode.OK)
+
+    def answer(self, frame: int, now: float, seen: Observation) -> None:
+        """A frame's complete answer; the first one counts."""
+        book = self.book
         if 0 <= frame < len(book.ready) and not book.ending:
             t = now - book.t0
-            if book.spool.done(self._row(frame), t, seen.tokens, seen.flags):
+            if book.spool.done(self.row(frame), t, seen.tokens, seen.flags):
                 book.latencies.append(t - self.facts.phase - book.ready[frame])
         self.next_answer = max(self.next_answer, frame + 1)
         if book.answered is not None:
             book.answered(self, frame, now)
 
-    def _row(self, frame: int) -> int:
-        return frame * self._book.spool.sessions + self.facts.session
+    def row(self, frame: int) -> int:
+        """Its place in the facts."""
+        return frame * self.book.spool.sessions + self.facts.session
 
     def _accept(self, seen: Observation) -> None:
         if self.over or self.accepted or self.transport is None:
             return
         self.accepted = self.alive = True
-        if self._book.t0:
-            self.facts.t_accepted = monotonic() - self._book.t0
+        if self.book.t0:
+            self.facts.t_accepted = monotonic() - self.book.t0
         self.facts.filled_tokens = max(0, seen.tokens)
-        self._book.spool.session(self.facts)
+        self.book.spool.session(self.facts)
         underlying = self.transport.underlying_transport
         if self.transport.is_secure:
-            self._book.queues[self.slot] = underlying.write
+            self.book.queues[self.slot] = underlying.write
         else:
             # a descriptor of our own: the transport's number may be reused as soon as it closes
-            self._book.fds[self.slot] = os.dup(underlying.get_extra_info("socket").fileno())
+            self.book.fds[self.slot] = os.dup(underlying.get_extra_info("socket").fileno())
 
     def _closed_by_server(self, now: float, transport: WSTransport, frame: WSFrame) -> None:
         code = int(frame.get_close_code()) or _NO_STATUS
@@ -249,13 +288,13 @@ class Conn(WSListener):  # type: ignore[misc]
     def _end(self, now: float, code: int | None, reason: str) -> None:
         """The session is over. The first reason counts; a close code that comes after it is added."""
         self.alive = False
-        book, facts = self._book, self.facts
+        book, facts = self.book, self.facts
         self._release()
         if book.ending or self._left:
             return
         if not self.over:
             self.over = True
-            facts.reason = reason
+            facts.reason = book.endpoint.access.clean(reason)
             if book.t0 and self.accepted:
                 facts.t_closed = max(0.0, now - book.t0)
             else:

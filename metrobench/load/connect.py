@@ -7,18 +7,19 @@ import errno
 import logging
 import socket
 import ssl
+from functools import cache
 
 from picows import WSHandshakeError, WSInvalidStatusError, ws_connect
 
-from metrobench.endpoints.base import Endpoint
-from metrobench.load.conn import Conn
+from metrobench.endpoints.base import Access, Endpoint
+from metrobench.errors import UsageError
+from metrobench.load.conn import MAX_MESSAGE, Conn
 
 PARALLEL = 64
 """Handshakes under way at a time."""
 
 _REFUSED = f"[Errno {errno.ECONNREFUSED}]"
 _READ_BUFFER = 4096
-_MAX_MESSAGE = 64 * 1024 * 1024
 
 
 async def connect_all(conns: list[Conn], endpoint: Endpoint, timeout: float) -> None:
@@ -49,8 +50,9 @@ async def connect(conn: Conn, endpoint: Endpoint, timeout: float) -> str:
                 lambda: conn,
                 endpoint.url(),
                 websocket_handshake_timeout=timeout,
-                extra_headers=endpoint.headers(),
-                max_frame_size=_MAX_MESSAGE,
+                extra_headers=_handshake(endpoint),
+                ssl_context=tls_of(endpoint.url(), endpoint.access),
+                max_frame_size=MAX_MESSAGE,
                 read_buffer_init_size=_READ_BUFFER,
                 max_redirects=0,
             )
@@ -59,11 +61,37 @@ async def connect(conn: Conn, endpoint: Endpoint, timeout: float) -> str:
     return "" if conn.transport is not None else "the server closed the connection during the WebSocket handshake"
 
 
+def _handshake(endpoint: Endpoint) -> dict[str, str]:
+    offered = {"Sec-WebSocket-Protocol": ", ".join(endpoint.subprotocols)} if endpoint.subprotocols else {}
+    return endpoint.headers() | offered
+
+
+def tls_of(url: str, access: Access) -> ssl.SSLContext | None:
+    """How the certificate of an address is checked; None: it has none. Raises UsageError."""
+    return tls_context(access.ca_file, access.insecure) if url.startswith("wss:") else None
+
+
+@cache
+def tls_context(ca_file: str, insecure: bool) -> ssl.SSLContext:
+    """How the certificate of a wss:// address is checked. Raises UsageError for a file without certificates."""
+    try:
+        context = ssl.create_default_context(cafile=ca_file or None)
+    except OSError as error:
+        raise UsageError(f"--ca-file {ca_file} holds no certificates: {error.strerror or error}") from error
+    if insecure:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context
+
+
 def explain(error: Exception, timeout: float) -> str:
     """Why a connection could not be made, for people."""
     if isinstance(error, TimeoutError):
         return f"no WebSocket handshake within {timeout:g} s"
     if isinstance(error, WSInvalidStatusError) and error.response is not None:
+        status = error.response.status.value
+        if status in _DENIED:
+            return f"HTTP {status} at the handshake: {_DENIED[status]}"
         return f"not a WebSocket endpoint: it answers HTTP {error.response.status.value}"
     if isinstance(error, WSHandshakeError):
         return f"not a WebSocket endpoint: {error.args[0] if error.args else 'strange handshake'}"
@@ -81,6 +109,15 @@ def explain(error: Exception, timeout: float) -> str:
     if isinstance(error, OSError):
         return error.strerror or str(error)
     return f"{type(error).__name__}: {error}"
+
+
+_DENIED = {
+    401: "the endpoint wants a token (--token-env, --token-file or --header)",
+    403: "forbidden, or a model that it does not serve",
+    429: "too many sessions or requests",
+    503: "no room for another session",
+}
+"""Refusals that servers express by a status, in words."""
 
 
 async def greeted(conns: list[Conn], timeout: float) -> None:
@@ -101,4 +138,5 @@ async def accept_all(conns: list[Conn], fill_tokens: int, timeout: float) -> Non
         await asyncio.sleep(0.01)
         pending = [conn for conn in pending if not (conn.accepted or conn.over)]
     for conn in pending:
-        conn.refuse(conn.unaccepted.format(seconds=timeout) + (" of filling" if fill_tokens else ""))
+        waits = f"; the server says: {conn.waits}" if conn.waits else ""
+        conn.refuse(conn.unaccepted.format(seconds=timeout) + (" of filling" if fill_tokens else "") + waits)

@@ -8,6 +8,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from metrobench.measure.facts import FrameFlag
+
 
 class OnlineCount:
     """Counts of the measured span. Times are seconds from t0."""
@@ -43,12 +45,13 @@ class OnlineCount:
         ready, done = rows["t_ready"], rows["t_done"]
         answered = ~np.isnan(done)
         due = undecided & (ready + self._budget <= now)
-        met = due & answered & (done <= ready + self._budget)
+        broken = (rows["flags"] & FrameFlag.BROKEN) != 0
+        met = due & answered & (done <= ready + self._budget) & ~broken
         received = np.where(answered, done, now)
         excuse = _held_up(received, stalls) + self._lag(rows, now, dead)
         late = received - ready - excuse > self._budget
-        missed = due & ~met & late
-        ambiguous = due & ~met & ~late & answered
+        missed = due & ~met & (late | broken)
+        ambiguous = due & ~met & ~missed & answered
         self.met += int(np.count_nonzero(met))
         self.missed += int(np.count_nonzero(missed))
         self.ambiguous += int(np.count_nonzero(ambiguous))

@@ -23,7 +23,8 @@ import uvloop
 
 from metrobench.corpus.pattern import each_chunk, session_runs
 from metrobench.corpus.stream import SILENCE, ChunkTable, build_table, load_table
-from metrobench.endpoints.base import Endpoint
+from metrobench.corpus.turns import turns
+from metrobench.endpoints.base import Endpoint, FrameClass
 from metrobench.endpoints.registry import make_endpoint
 from metrobench.errors import MetrobenchError, UnreachableError, UsageError
 from metrobench.load.aftermath import Aftermath
@@ -45,6 +46,8 @@ from metrobench.units import CHUNK
 
 PAUSE = 500
 """Chunks of a pause in a row."""
+GOODBYE = 1.0
+"""Seconds that servers have to close their sessions."""
 LEAD = 0.3
 """Seconds from the last acceptance to t0."""
 
@@ -57,10 +60,15 @@ class Driver:
         self._spec = spec
         self._link = link
         self._endpoint = make_endpoint(
-            spec.protocol, spec.url, unit=spec.unit, first_ready=spec.first_ready, sample_rate=spec.sample_rate
+            spec.protocol,
+            spec.url,
+            unit=spec.unit,
+            first_ready=spec.first_ready,
+            sample_rate=spec.sample_rate,
+            access=spec.access,
         )
         table = audio_table(spec)
-        runs = [session_runs(table.clips, spec.seed, number, spec.talk) for number in range(spec.sessions)]
+        runs = [self._audio(table, number) for number in range(spec.sessions)]
         if self._endpoint.costly:
             spans = [bounded(run, round(spec.audio_seconds / CHUNK)) for run in runs]
             kept = Kept(spec.table and spec.table.with_suffix(f".{spec.protocol}"))
@@ -81,6 +89,12 @@ class Driver:
         ]
         self._run: PacedRun | SaturateRun | OpenRun | None = None
         self._after: Aftermath | None = None
+
+    def _audio(self, table: ChunkTable, session: int) -> Iterator[tuple[int, int]]:
+        spec = self._spec
+        if self._endpoint.frame_class is FrameClass.TURN:
+            return turns(table, spec.seed, session, spec.unit, spec.first_ready)
+        return session_runs(table.clips, spec.seed, session, spec.talk)
 
     async def run(self) -> None:
         """Connect, fill, stream, say goodbye.
@@ -128,7 +142,7 @@ class Driver:
         if wrong := self._endpoint.mismatch(greeting):
             raise UsageError(wrong, "name the profile that fits it with --model")
         event = self._filling("filled")
-        event.greeting = greeting.decode("utf-8", "replace")
+        event.greeting = spec.access.clean(greeting.decode("utf-8", "replace"))
         self._link.tell(event)
 
     def _filling(self, kind: str) -> LoadEvent:
@@ -183,7 +197,7 @@ class Driver:
     async def _goodbye(self) -> None:
         for conn in self._conns:
             conn.leave()
-        deadline = monotonic() + 1.0
+        deadline = monotonic() + GOODBYE
         while monotonic() < deadline and not all(conn.gone for conn in self._conns):
             await asyncio.sleep(0.01)
         for conn in self._conns:

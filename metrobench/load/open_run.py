@@ -89,7 +89,7 @@ class OpenRun(Streaming):
 
     def _look(self, t: float) -> None:
         """Tell once when open sessions begin to wait for long."""
-        ready, limit = self._book.ready, 0.5 * silence(self._spec.budget)
+        ready, limit = self._book.ready, 0.5 * silence(self._spec.budget, self._spec.unit)
         waits = [
             t - conn.facts.phase - ready[conn.next_answer] - self._spec.budget
             for conn in self._conns
@@ -110,6 +110,8 @@ class OpenRun(Streaming):
         reason = await connect(conn, self._endpoint, self._spec.connect_timeout)
         if reason:
             conn.refuse(reason)
+        elif not self._endpoint.greets:
+            conn.open(0)
 
     def _greeted(self, conn: Conn) -> None:
         """The server's first message: ask for the session."""

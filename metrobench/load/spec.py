@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -12,6 +12,7 @@ import numpy as np
 from metrobench.admission.timetable import Timetable
 from metrobench.corpus.mix import Noise
 from metrobench.corpus.pattern import TALK
+from metrobench.endpoints.base import Access
 from metrobench.errors import MetrobenchError, NotValidError, UnreachableError, UsageError
 from metrobench.schedule import MAX_SESSIONS, Schedule, make_schedule
 
@@ -69,6 +70,10 @@ class LoadSpec:
     is answered. `open`: sessions come and go by the timetable."""
     saturate_seconds: float = 5.0
     """Length of a `saturate` run."""
+    access: Access = field(default_factory=Access)
+    """Headers, model and certificates of the endpoint; never stored."""
+    spread: float | None = None
+    """Seconds over which the sessions' beginnings are spread; None: the budget."""
     timetable: Timetable | None = None
     """Mode `open`: when each session comes and goes; `sessions` is its length."""
 
@@ -76,7 +81,7 @@ class LoadSpec:
         """Due times of the run."""
         if self.timetable is not None:
             return Schedule(np.array(self.timetable.starts), self.unit, self.first_ready)
-        return make_schedule(self.sessions, self.budget, self.unit, self.first_ready, self.seed)
+        return make_schedule(self.sessions, self.spread or self.budget, self.unit, self.first_ready, self.seed)
 
     @property
     def late_after(self) -> float:
@@ -100,8 +105,9 @@ class LoadSpec:
             return max(self.timetable.frames)
         if self.mode != "paced":
             return 1
+        spread = self.spread or self.budget
         # after the last measured frame of the last session: the deadline, the grace, the spread of the phases
-        return self.cut_frames + self.max_frames + math.ceil((self.budget + self.wait + GRACE + 1.0) / self.unit) + 1
+        return self.cut_frames + self.max_frames + math.ceil((spread + self.wait + GRACE + 1.0) / self.unit) + 1
 
     def check(self) -> None:
         """Raises UsageError when a field is out of bounds."""

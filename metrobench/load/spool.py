@@ -47,6 +47,8 @@ class _Saved(msgspec.Struct, omit_defaults=True):
     unit: float
     first_ready: float
     seed: int
+    spread: float | None = None
+    """Seconds over which the sessions' beginnings are spread, where it is not the budget."""
     starts: list[float] | None = None
     """Open system: when each session's audio begins."""
     frames_of: list[int] | None = None
@@ -55,14 +57,14 @@ class _Saved(msgspec.Struct, omit_defaults=True):
     def schedule(self) -> Schedule:
         if self.starts is not None:
             return Schedule(np.array(self.starts), self.unit, self.first_ready)
-        return make_schedule(self.sessions, self.budget, self.unit, self.first_ready, self.seed)
+        return make_schedule(self.sessions, self.spread or self.budget, self.unit, self.first_ready, self.seed)
 
 
 def reserve(spec: LoadSpec) -> None:
     """Make the spool folder with all its space and the schedule's times. Raises UsageError when it cannot be had."""
     folder, frames = spec.spool, spec.table_frames
     schedule = spec.schedule()
-    saved = _Saved(spec.sessions, frames, spec.budget, spec.unit, spec.first_ready, spec.seed)
+    saved = _Saved(spec.sessions, frames, spec.budget, spec.unit, spec.first_ready, spec.seed, spec.spread)
     if spec.timetable is not None:
         saved.starts, saved.frames_of = list(spec.timetable.starts), list(spec.timetable.frames)
     table = np.zeros((frames, spec.sessions), dtype=FRAME_DTYPE)
@@ -149,6 +151,16 @@ class Spool:
         _double.pack_into(self._frames, place + _DONE, t)
         _content.pack_into(self._frames, place + _TOKENS, tokens, flags)
         return True
+
+    def again(self, row: int, t: float) -> None:
+        """The complete answer to a frame came later than was thought."""
+        _double.pack_into(self._frames, row * _ROW + _DONE, t)
+
+    def flag(self, row: int, bits: int) -> None:
+        """Add bits of FrameFlag to a frame."""
+        place = row * _ROW + _TOKENS
+        tokens, flags = _content.unpack_from(self._frames, place)
+        _content.pack_into(self._frames, place, tokens, flags | bits)
 
     def stall(self, start: float, end: float) -> None:
         """The loop did not turn; when there is no more room, the last stall grows to cover all further ones."""

@@ -74,9 +74,10 @@ class _Finding(Struct, frozen=True):
     share: float | None = None
 
 
-def silence(budget: float) -> float:
-    """max(5 s, 3 B), seconds: how long serving must have stopped."""
-    return max(5.0, 3.0 * budget)
+def silence(budget: float, unit: float = 0.0) -> float:
+    """max(5 s, 3 B), seconds: how long serving must have stopped. Three units where they are longer than B, as turns
+    are: one answer less is a miss, and no collapse."""
+    return max(5.0, 3.0 * budget, 3.0 * unit)
 
 
 def find_collapse(facts: RunFacts, table: FrameTable) -> Collapse:
@@ -116,7 +117,7 @@ class _Frames:
         n, width = table.ready.shape
         planned = np.arange(width) < table.plan.cut_frames + table.plan.frames
         self.table = table
-        self.window = silence(table.plan.budget)
+        self.window = silence(table.plan.budget, table.plan.unit)
         self.open = np.flatnonzero(~table.refused)
         self.end: Floats = np.minimum(table.closed, table.t_stop)
         """Shape (sessions,): until when a session could have been answered."""
@@ -258,5 +259,5 @@ def overloaded(table: FrameTable) -> bool:
     if not due.any():
         return False
     deadline = span.ready + table.plan.budget
-    judged = due & (deadline > float(deadline[due].max()) - silence(table.plan.budget))
+    judged = due & (deadline > float(deadline[due].max()) - silence(table.plan.budget, table.plan.unit))
     return bool(span.missed[judged].mean() > OVERLOAD_SHARE)

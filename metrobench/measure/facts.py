@@ -32,6 +32,7 @@ class FrameFlag:
 
     CONTENT_DUE = 1  # the protocol promises content for this frame: an empty answer is hollow
     SPEAKING = 2  # the server was speaking in this frame
+    BROKEN = 8  # class D: the answer's speech came too slowly to be played without a gap
     ROLLOVER = 4  # the server rebuilt the session's context for this frame
 
 

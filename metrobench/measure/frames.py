@@ -45,6 +45,8 @@ class FrameTable:
     """The answer carried no content unit."""
     rolled: Bools
     """The server built the session's context again before the answer."""
+    broken: Bools
+    """The answer's speech came too slowly to be played."""
     refused: Bools
     """Shape (sessions,)."""
     closed: Floats
@@ -93,11 +95,13 @@ class Span:
     """Answered with nothing where content was due."""
     rolled: Bools
     """The server built the session's context again before the answer."""
+    broken: Bools
+    """The answer's speech came too slowly to be played: missed, however early it began."""
 
     def above(self, limit: float | Floats) -> Bools:
-        """Due frames with L above `limit` seconds (one, or one a session in shape (sessions, 1)); no answer counts as
-        above."""
-        return self.due & (~self.answered | (self.latency > limit + TOLERANCE))
+        """Due frames with L above `limit` seconds (one, or one a session in shape (sessions, 1)); no answer, or one
+        that cannot be played, counts as above."""
+        return self.due & (~self.answered | self.broken | (self.latency > limit + TOLERANCE))
 
     def above_without_client(self, limit: float | Floats) -> Bools:
         """Due frames with L - S above `limit` seconds: late even if the client's own lateness is taken off.
@@ -107,7 +111,7 @@ class Span:
         """
         beyond = self.latency - self.lateness > limit + TOLERANCE
         silent = ~self.answered & (self.dead | (self.lateness <= healthy_lag(self.budget)))
-        return self.due & (beyond | silent)
+        return self.due & (beyond | silent | self.broken)
 
     @cached_property
     def missed(self) -> Bools:
@@ -158,6 +162,7 @@ def build_table(facts: RunFacts, plan: Plan) -> FrameTable:
         content_due=(flags & FrameFlag.CONTENT_DUE) != 0,
         empty=tokens == 0,
         rolled=(flags & FrameFlag.ROLLOVER) != 0,
+        broken=(flags & FrameFlag.BROKEN) != 0,
         refused=refused,
         closed=closed,
         stalls=merge_stalls(facts.stalls),
@@ -212,6 +217,7 @@ def _outcomes(table: FrameTable, columns: slice) -> Span:
         latency=latency,
         empty=answered & table.empty[:, columns] & table.content_due[:, columns],
         rolled=answered & table.rolled[:, columns],
+        broken=table.broken[:, columns],
     )
 
 

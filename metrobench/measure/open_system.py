@@ -251,7 +251,7 @@ def _collapse(facts: RunFacts, table: FrameTable, sessions: list[SessionFacts]) 
     if not errors:
         return found
     last = max(row.t_closed or 0.0 for row in errors)
-    window = silence(table.plan.budget)
+    window = silence(table.plan.budget, table.plan.unit)
     struck = [row for row in errors if (row.t_closed or 0.0) >= last - window]
     first = min(row.t_closed or 0.0 for row in struck)
     opened, closed = _stays(sessions, facts)

@@ -11,6 +11,11 @@ from metrobench.errors import UsageError
 MAX_SESSIONS = 100_000
 MAX_FRAMES = 50_000_000
 """Most planned frames of one run, all sessions together."""
+TURN = "turn"
+TURNS_A_BLOCK = 5
+"""Fewest turns in a block of the growth test."""
+MIN_TURNS_SPAN = 60.0
+"""Shortest T in seconds over turns."""
 TOLERANCE = 1e-9
 """Slack for sums of times in float64, seconds, and for q times a count."""
 
@@ -41,6 +46,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     """Measured frames of every session, after the cut."""
     slo: Slo | None = None
     """Latency objective in place of the miss-rate rule; None: the miss-rate rule."""
+    noun: str = "frame"
+    """What is measured: frames, segments or turns."""
+
+    @property
+    def turns(self) -> bool:
+        """Turns of a conversation are rarer than frames."""
+        return self.noun == TURN
 
     @property
     def planned(self) -> int:
@@ -80,7 +92,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def block(self) -> float:
         """Seconds of one block of the growth test."""
-        return max(self.budget, 1.0)
+        return max(self.budget, 1.0, TURNS_A_BLOCK * self.unit / self.sessions if self.turns else 0.0)
 
     @property
     def horizon(self) -> float:
@@ -93,26 +105,45 @@ def min_span(budget: float, q: float, sessions: int) -> float:
     return max(15.0 * budget, 15.0, budget / (q * sessions))
 
 
-def cut_frames(unit: float) -> int:
-    """Frames of each session to cut, always: max(3 frames, 5 s)."""
+def cut_frames(unit: float, *, turns: bool = False) -> int:
+    """Frames of each session to cut, always: max(3 frames, 5 s), or one turn."""
+    if turns:
+        return 1
     return max(3, math.ceil(5.0 / unit - TOLERANCE))
 
 
 def plan_run(
-    *, sessions: int, budget: float, unit: float, q: float, span: float | None = None, slo: Slo | None = None
+    *,
+    sessions: int,
+    budget: float,
+    unit: float,
+    q: float,
+    span: float | None = None,
+    slo: Slo | None = None,
+    noun: str = "frame",
 ) -> Plan:
     """A plan whose measured span is at least `span` and at least `min_span`. Raises UsageError."""
     _bounded(sessions, budget, unit, q, slo)
     if span is not None:
         _within("span", span, 0.0, 8_640_000.0)
-    seconds = max(min_span(budget, 1.0 - slo.quantile if slo else q, sessions), span or 0.0)
+    shortest = min_span(budget, 1.0 - slo.quantile if slo else q, sessions)
+    seconds = max(shortest, span or 0.0, MIN_TURNS_SPAN if noun == TURN else 0.0)
     frames = math.ceil(seconds / unit - TOLERANCE)
     if frames * sessions > MAX_FRAMES:
         raise UsageError(
             f"a run of {sessions} sessions and {frames} frames each is over {MAX_FRAMES} frames",
             "make the run shorter, or allow a larger miss rate",
         )
-    return Plan(sessions=sessions, budget=budget, unit=unit, q=q, cut_frames=cut_frames(unit), frames=frames, slo=slo)
+    return Plan(
+        sessions=sessions,
+        budget=budget,
+        unit=unit,
+        q=q,
+        cut_frames=cut_frames(unit, turns=noun == TURN),
+        frames=frames,
+        slo=slo,
+        noun=noun,
+    )
 
 
 def check_plan(plan: Plan) -> None:

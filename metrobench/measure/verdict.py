@@ -20,7 +20,7 @@ from metrobench.measure.misses import Misses, census
 from metrobench.measure.plan import TOLERANCE, Plan, min_span
 from metrobench.measure.settle import mser5
 from metrobench.measure.warnings import Warn
-from metrobench.units import percent, seconds
+from metrobench.units import counted, percent, seconds
 
 MAX_OTHERS = 0.25
 """CPU of other programs on the machine of an embedded worker, in cores, above which a run is void."""
@@ -191,7 +191,7 @@ def judge(
         others=others,
         slowdown=slowdown,
     )
-    return replace(verdict, sentences=tuple(_SENTENCES[reason](verdict) for reason in reasons))
+    return replace(verdict, sentences=tuple(counted(_SENTENCES[reason](verdict), plan.noun) for reason in reasons))
 
 
 class Decision(Struct, frozen=True):

@@ -10,6 +10,7 @@ from metrobench.measure.plan import Plan, Slo
 from metrobench.measure.verdict import Outcome, Reason, Verdict, judge
 from metrobench.measure.warnings import Warn
 from metrobench.records import ProbeRecord, Record, plain
+from metrobench.report.sentence import noun
 
 SHOWN = 3
 """Most differing numbers that a sentence names."""
@@ -29,6 +30,7 @@ def plan_of(record: Record, probe: ProbeRecord) -> Plan:
         cut_frames=round(verdict["cut"] / unit),
         frames=max(1, round(verdict["span"] / unit)),
         slo=None if slo is None else Slo(slo["quantile"], slo["limit"]),
+        noun=noun(record.setting),
     )
 
 

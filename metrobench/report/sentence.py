@@ -4,12 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+from metrobench.endpoints.base import FrameClass
 from metrobench.records import ProbeRecord, Record
-from metrobench.units import percent, rate, seconds
+from metrobench.units import counted, percent, rate, seconds
+
+
+def noun(setting: dict[str, Any]) -> str:
+    """What is counted: frames, segments or turns."""
+    return FrameClass(setting.get("frame_class") or "A").noun
 
 
 def verdict(record: Record) -> str:
     """What was found, in one sentence without units of the trade."""
+    return counted(_verdict(record), noun(record.setting))
+
+
+def _verdict(record: Record) -> str:
     if record.kind == "capacity":
         return _capacity(record)
     if record.kind == "ramp":
@@ -36,7 +46,8 @@ def beside(record: Record) -> str:
         parts = (record.profile["name"], setting["endpoint"] or setting["kv"], f"admission {admission}")
         length = f"{setting['workload']}, {setting['offer']} sessions offered in {seconds(record.wall_seconds)}"
         return " · ".join((*parts, f"budget {seconds(setting['budget'])}", length))
-    rule = objective(setting) or f"at most {rate(setting['q'])} of frames later than {seconds(setting['budget'])}"
+    frames = f"{noun(setting)}s"
+    rule = objective(setting) or f"at most {rate(setting['q'])} of {frames} later than {seconds(setting['budget'])}"
     spans = sorted({probe.span_seconds for probe in record.probes})
     length = f"{seconds(spans[0])} to {seconds(spans[-1])} a run" if len(spans) > 1 else ""
     return " · ".join(

@@ -14,7 +14,7 @@ from metrobench.report.capacity_table import HEADINGS, cells, rows
 from metrobench.report.layout import hang as _hang
 from metrobench.report.layout import wrap as _wrap
 from metrobench.sizing import sessions
-from metrobench.units import memory, percent, rate, seconds
+from metrobench.units import counted, memory, percent, rate, seconds
 
 
 def heading(record: Record, span: float | None, fills: bool) -> str:
@@ -122,7 +122,8 @@ def notes(record: Record) -> list[str]:
     if record.result and record.result.get("arithmetic"):
         lines += _wrap(record.result["arithmetic"], indent="         ")
     for warning in record.warnings:
-        lines += _wrap(f"note: {warning.advice}", indent="      ", first="")
+        advice = counted(warning.advice, sentence.noun(record.setting))
+        lines += _wrap(f"note: {advice}", indent="      ", first="")
     return lines
 
 
@@ -164,8 +165,9 @@ def run(record: Record, probe: ProbeRecord) -> str:
     if "round_trip_seconds" in probe.server:
         pairs.append(("network", _network(probe.server)))
     lines = [""]
+    counts = sentence.noun(record.setting)
     for name, text in pairs:
-        lines += _hang(f"  {name:<14}", text)
+        lines += _hang(f"  {name:<14}", counted(text, counts))
     for reason in probe.reasons:
         lines += _hang("  because       ", reason)
     for reason in probe.close_reasons:
@@ -179,7 +181,8 @@ def check(record: Record, probe: ProbeRecord, answered: int) -> str:
     verdict, server = probe.verdict, probe.server
     latency, misses = verdict["latency"], verdict["misses"]
     what = f"vLLM {server['vllm_version']}, {server['model']}" if server["kind"] == "embedded" else server["url"]
-    lines = _hang("  answers       ", f"{answered} of {misses['planned']} frames of {seconds(verdict['unit'])}")
+    counts = sentence.noun(record.setting)
+    lines = _hang("  answers       ", f"{answered} of {misses['planned']} {counts}s of {seconds(verdict['unit'])}")
     lines += _hang("  server        ", what)
     if record.stand_in:
         lines += _hang("                ", f"a stand-in for {record.profile['name']}: this machine, not the model")
@@ -222,7 +225,8 @@ def _latency(latency: dict[str, Any]) -> str:
     shown = [f"{name} {seconds(latency[name])}" for name in ("p50", "p99") if latency[name] is not None]
     if latency["first_p50"] is not None:
         shown.append(f"first output p50 {seconds(latency['first_p50'])}")
-    return ", ".join(shown) or "no answer"
+    few = "too few answers for a median" if latency["largest"] is not None else "no answer"
+    return ", ".join(shown) or few
 
 
 def _drift(drift: dict[str, Any]) -> str:

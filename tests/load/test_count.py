@@ -4,7 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from metrobench.load.count import OnlineCount
-from metrobench.measure.facts import FRAME_DTYPE
+from metrobench.measure.facts import FRAME_DTYPE, FrameFlag
 
 B = 1.0
 NO_STALLS = np.empty((0, 2))
@@ -107,3 +107,12 @@ def test_unanswered_frame_sent_late_is_missed_later() -> None:
     assert count.due == 0
     count.update(2.31, 1, NO_STALLS, living(1))
     assert counts(count) == (0, 1, 0)
+
+
+def test_an_answer_that_cannot_be_played_is_missed() -> None:
+    rows = table(2, 1)
+    rows["t_done"] = rows["t_ready"] + 0.1
+    rows["flags"][1] = FrameFlag.BROKEN
+    count = OnlineCount(rows, B, cut=0)
+    count.update(9.0, 2, NO_STALLS, living(1))
+    assert counts(count) == (1, 1, 0)

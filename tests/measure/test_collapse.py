@@ -164,3 +164,11 @@ def test_a_session_that_starves_before_the_rest_fall_silent_is_the_collapse(plan
     last, unanswered = float(np.nanmax(done[3])), float(ready[3][ready[3] > 20.0][0])
     assert found.kind is Kind.STARVATION
     assert found.onset == pytest.approx((last, unanswered + plan.budget))
+
+
+def test_one_turn_without_an_answer_is_no_starvation() -> None:
+    plan = plan_run(sessions=3, budget=1.0, unit=12.0, q=0.01, noun="turn")
+    ready = ready_times(plan)
+    done = ready + 0.3
+    done[1, 3] = np.nan
+    assert find(plan, ready, done).kind is Kind.NONE

@@ -3,6 +3,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from metrobench.measure.facts import FrameFlag
 from metrobench.measure.frames import MAX_TIME, build_table, healthy_lag, merge_stalls, stall_overlap
 from metrobench.measure.plan import Plan, plan_run
 from tests.virtual_servers import facts, ready_times
@@ -112,3 +113,13 @@ def test_no_answer_is_a_miss_although_the_last_chunk_left_a_little_late(plan: Pl
     done[3, -4:] = np.nan
     span = build_table(facts(plan, ready, done, sent=ready + 0.004), plan).span
     assert span.missed[3].any() and not span.ambiguous.any()
+
+
+def test_an_answer_that_cannot_be_played_is_missed_however_early_it_began(plan: Plan) -> None:
+    ready, done = steady(plan)
+    recorded = facts(plan, ready, done)
+    recorded.frames["flags"][(recorded.frames["session"] == 2) & (recorded.frames["frame"] == 7)] |= FrameFlag.BROKEN
+    span = build_table(recorded, plan).span
+    assert span.missed.sum() == 1 and span.missed[2, 7 - plan.cut_frames]
+    assert (span.met ^ span.missed).all()
+    assert span.above(0.5).sum() == 1

@@ -99,3 +99,10 @@ def test_a_plan_that_was_never_made_here_is_refused(changes: dict[str, float]) -
     check_plan(plan)
     with pytest.raises(UsageError):
         check_plan(replace(plan, **changes))
+
+
+def test_turns_are_measured_for_a_minute_after_the_first_in_blocks_of_five() -> None:
+    plan = plan_run(sessions=3, budget=1.0, unit=12.0, q=0.01, noun="turn")
+    assert (plan.cut_frames, plan.span >= 60.0) == (1, True)
+    assert plan.block == pytest.approx(5 * 12.0 / 3)
+    assert plan_run(sessions=100, budget=1.0, unit=12.0, q=0.01, noun="turn").block == 1.0

@@ -77,6 +77,13 @@ FORMS: dict[str, Form] = {
         needs="served",
         measures=True,
     ),
+    "metrobench capacity --endpoint ws://gpu-host:8000/v1/realtime --protocol vllm-realtime"
+    " --model voxtral-realtime": Form(
+        PLANNED,
+        line="metrobench capacity --endpoint ws://127.0.0.1:8000/v1/realtime --protocol vllm-realtime"
+        " --model voxtral-realtime --served-model voxtral --dry-run",
+        because=HOST,
+    ),
     "metrobench doctor": Form(
         "timer",
         code=(0, 3),

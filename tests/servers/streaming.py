@@ -16,6 +16,8 @@ from metrobench.load.process import LoadProcess
 from metrobench.load.spec import LoadEvent, LoadSpec
 from metrobench.measure.facts import RunFacts
 from tests.servers.binary import RATE, BinaryServer
+from tests.servers.binary import SESSIONS as BINARY
+from tests.servers.json_peers import PEERS, JsonServer
 from tests.servers.truth import Script, TruthServer
 
 HELD_UP = 0.1
@@ -68,10 +70,29 @@ class Outcome:
         return max(longest, lag, self.server_late) > HELD_UP
 
 
+def protocol_of(dialect: str) -> str:
+    """Name in the registry of a scripted peer's protocol."""
+    return dialect.partition("/")[0]
+
+
+def server_of(dialect: str) -> type[TruthServer]:
+    """The program that speaks a dialect."""
+    if dialect in BINARY:
+        return BinaryServer
+    return TruthServer if dialect == "realtime" else JsonServer
+
+
+def rate_of(dialect: str) -> int:
+    """Hz of the audio that it takes."""
+    if dialect in BINARY:
+        return RATE
+    return 16_000 if dialect == "realtime" else PEERS[dialect].rate
+
+
 def make_spec(url: str, folder: Path, script: Script, **changes: object) -> LoadSpec:
     """A short run that fits a script."""
     spec = LoadSpec(
-        protocol=script.dialect,
+        protocol=protocol_of(script.dialect),
         url=url,
         sessions=4,
         budget=0.7,
@@ -83,7 +104,7 @@ def make_spec(url: str, folder: Path, script: Script, **changes: object) -> Load
         frames=10,
         max_frames=40,
         spool=folder / "spool",
-        sample_rate=16_000 if script.dialect == "realtime" else RATE,
+        sample_rate=rate_of(script.dialect),
     )
     return replace(spec, **changes)  # type: ignore[arg-type]
 
@@ -107,7 +128,7 @@ def stream_once(
     script: Script, during: Callable[[LoadProcess, LoadEvent], None] | None = None, **changes: object
 ) -> Outcome:
     """One run, whatever becomes of it."""
-    kind = TruthServer if script.dialect == "realtime" else BinaryServer
+    kind = server_of(script.dialect)
     with tempfile.TemporaryDirectory() as folder, kind(script) as server:
         outcome = Outcome(make_spec(server.url, Path(folder), script, **changes))
         with LoadProcess(outcome.spec) as load:

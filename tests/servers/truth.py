@@ -81,6 +81,10 @@ class Script:
     """(session, frame): never answered, while the next ones are."""
     doubled: list[tuple[int, int]] = field(default_factory=list)
     """(session, frame): answered twice."""
+    strange: bool = False
+    """Among its messages are some of unknown types, and fields that nobody knows."""
+    pace: float = 0.0
+    """Seconds between two pieces of a spoken answer."""
     jitter: float = 0.0
     """Seconds: every second frame takes so much longer."""
 
@@ -219,10 +223,13 @@ class World:
         self.free_at = 0.0
         self.sessions = 0
         self.open = 0
+        self.token = ""
+        """What the newest handshake brought as its authorization."""
 
     def listener(self, request: Any) -> _Session:
         """A new connection."""
         time.sleep(self.script.handshake_delay)
+        self.token = str(request.headers.get("Authorization", "")) if request is not None else ""
         self.sessions += 1
         return self.kind(self, self.sessions - 1)
 

@@ -14,7 +14,7 @@ from metrobench.report.html.canvas import Canvas, context
 from metrobench.report.points import Point, points
 from metrobench.report.trust import NAMES
 from metrobench.report.view import Closeup
-from metrobench.units import percent, seconds
+from metrobench.units import counted, percent, seconds
 
 MOST_ROWS = 30
 """Rows that are shown as a table; more are a CSV file."""
@@ -26,7 +26,9 @@ NO_PLOTS = "The plots are left out: matplotlib is not installed here (pip instal
 class Figures:
     """The figures of one page; they share its name space."""
 
-    def __init__(self) -> None:
+    def __init__(self, noun: str = "frame") -> None:
+        """`noun`: what is counted."""
+        self._noun = noun
         self.drawn = 0
         self.complaint = ""
         """Why there are none."""
@@ -47,6 +49,8 @@ class Figures:
         """One figure, or none where it cannot be drawn: a page without a plot is better than no page."""
         if self.complaint:
             return
+        title, caption = counted(title, self._noun), counted(caption, self._noun)
+        headings = [counted(heading, self._noun) for heading in headings]
         self.drawn += 1
         try:
             with context():

@@ -17,7 +17,8 @@ MOST_SERIES = 8
 
 def page(view: View) -> str:
     """The page of one record: the verdict, whether it can be trusted, the runs, plots, setting."""
-    record, drawn = view.stored.record, Figures()
+    record = view.stored.record
+    drawn = Figures(sentence.noun(record.setting))
     searched = record.kind == "capacity" or len({probe.sessions for probe in record.probes}) > 1
     trials = record.kind == "collapse"
     against = of_search(drawn, record) if searched else ""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from typing import Any
 
+from metrobench.endpoints.base import FrameClass
 from metrobench.measure.sessions import SessionRow
 from metrobench.records import ProbeRecord, Record
 from metrobench.report import capacity_table, collapse_table, forecast, sentence, terminal, trust
@@ -190,14 +191,16 @@ def setting(record: Record) -> str:
 
 def _asked(record: Record) -> list[tuple[str, str]]:
     setting: dict[str, Any] = record.setting
-    rule = f"at most {rate(setting['q'])} of frames later than the budget"
+    counts = sentence.noun(setting)
+    rule = f"at most {rate(setting['q'])} of {counts}s later than the budget"
     known = {
         "model": record.profile["name"] + (" (a stand-in ran)" if record.stand_in else ""),
-        "frame budget": seconds(setting["budget"]),
+        f"{counts} budget": seconds(setting["budget"]),
         "objective": sentence.objective(setting) or rule,
         "KV policy": setting["kv"],
         "endpoint": setting["endpoint"] or "the embedded worker",
         "protocol": setting.get("protocol"),
+        "protocol class": FrameClass(setting["frame_class"]).title if setting.get("frame_class") else None,
         "weights": _WEIGHTS.get(setting.get("weights") or "", setting.get("weights")),
         "KV pool": f"{setting['pool_tokens']} tokens" if setting.get("pool_tokens") else "as the reference GPU's",
         "measured time of a run": seconds(setting["span"])
@@ -208,8 +211,21 @@ def _asked(record: Record) -> list[tuple[str, str]]:
         "audio": f"{len(setting['clips'])} clips" if setting.get("clips") else None,
         "seed": record.seed,
     }
-    shown = {"budget", "q", "slo", "kv", "endpoint", "protocol", "weights", "pool_tokens", "span", "effort", "clips"}
-    others = {name.replace("_", " "): value for name, value in setting.items() if name not in shown | {"max_sessions"}}
+    shown = {
+        "budget",
+        "q",
+        "slo",
+        "kv",
+        "endpoint",
+        "protocol",
+        "frame_class",
+        "weights",
+        "pool_tokens",
+        "span",
+        "effort",
+    }
+    shown |= {"clips", "max_sessions"}
+    others = {name.replace("_", " "): value for name, value in setting.items() if name not in shown}
     return [(name, str(value)) for name, value in (known | others).items() if value is not None]
 
 
