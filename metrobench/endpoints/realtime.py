@@ -8,6 +8,7 @@ from __future__ import annotations
 import msgspec
 import pybase64
 
+from metrobench.endpoints import events
 from metrobench.endpoints.base import NOT_UNDERSTOOD, UNREADABLE, EndpointBase, Kind, Observation
 from metrobench.measure.facts import FrameFlag
 
@@ -133,16 +134,14 @@ class RealtimeEndpoint(EndpointBase):
             return Observation(Kind.ERROR, code=NOT_UNDERSTOOD, message=str(error))
         return _OTHER
 
-    def mismatch(self, greeting: bytes) -> str:
+    def mismatch(self, said: bytes) -> str:
         """Compares the unit and the first frame's length with `session.created`."""
-        info = session_info(greeting)
-        for said, ours, what in (
-            (info.unit_ms if info else None, self.unit, "a frame"),
-            (info.first_ready_ms if info else None, self.first_ready, "the first frame"),
-        ):
-            if said is not None and abs(said - ours * 1000.0) > 0.5:
-                return f"the endpoint says that {what} is {said:g} ms of audio, not {ours * 1000.0:g} ms"
-        return ""
+        info = session_info(said)
+        if info is None:
+            return ""
+        return events.unlike(info.unit_ms, self.unit) or events.unlike(
+            info.first_ready_ms, self.first_ready, "the first frame"
+        )
 
     def can_fill(self, greeting: bytes) -> bool:
         """`can_fill` in the description of itself that this dialect adds to `session.created`."""

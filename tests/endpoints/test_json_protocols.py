@@ -167,6 +167,21 @@ def test_omni_without_room_is_final() -> None:
     assert (seen.kind, seen.fatal, seen.code) == (Kind.ERROR, True, "resource_exhausted")
 
 
+@pytest.mark.parametrize(
+    ("name", "session"),
+    [
+        ("vllm-omni", {"capabilities": {"chunk_period_ms": 80}}),
+        ("sglang-omni", {"sglang": {"granted": {"native_unit_ms": 80}}}),
+    ],
+)
+def test_other_frames_than_the_model_s_are_found_out(name: str, session: dict[str, Any]) -> None:
+    said = json.dumps({"type": "session.updated", "session": session}).encode()
+    assert "80 ms of audio, not 1000 ms" in endpoint(name, unit=1.0).mismatch(said)
+    assert not endpoint(name, unit=0.08).mismatch(said)
+    for silent in (b"", b"[]", b'{"session":{}}', b'{"session":{"sglang":{"granted":null},"capabilities":null}}'):
+        assert not endpoint(name, unit=1.0).mismatch(silent)
+
+
 def test_sglang_numbers_its_audio_and_names_its_units() -> None:
     assert chunk("sglang-omni", b"ab", 7)["sglang"] == {"seq": 7}
     assert chunk("sglang-omni", b"ab", 7)["event_id"]

@@ -167,7 +167,8 @@ class OmniSession(JsonSession):
         kind = message["type"]
         if kind == "session.update":
             assert message["session"]["extra_body"]["auto_response"] is True
-            session = {"id": f"duplex-{self.number}", "epoch": 0, "capabilities": {"chunk_period_ms": 1000}}
+            able = {"chunk_period_ms": self.world.script.unit * 1000.0}
+            session = {"id": f"duplex-{self.number}", "epoch": 0, "capabilities": able}
             self.later(self.world.script.accept_delay, {"type": "session.created", "session": session})
         elif kind == "input_audio_buffer.append":
             self.heard(message["audio"])
