@@ -29,13 +29,15 @@ def test_the_openai_package_completes_a_conversation(server: str) -> None:
     check(*asyncio.run(asyncio.wait_for(converse(server), 60)))
 
 
-def test_the_openai_protocol_measures_its_turns(server: str, tmp_path: Path) -> None:
+def test_the_openai_protocol_sees_its_turns_end(server: str, tmp_path: Path) -> None:
+    """The stand-in answers in text, and for as long as the user is silent: late, but complete."""
     address = ["--endpoint", server, "--served-model", "any", "--out", str(tmp_path)]
     code, record = metrobench("check", "--protocol", "openai", *address)
     (probe,) = record["probes"]
     assert code == 0
     assert record["setting"]["frame_class"] == "D"
-    assert probe["verdict"]["misses"]["met"] + probe["verdict"]["misses"]["late"] == 2
+    assert probe["verdict"]["misses"]["met"] + probe["verdict"]["misses"]["late"] >= 1
+    assert probe["verdict"]["misses"]["early"] == 0
 
 
 def test_auto_finds_its_own_protocol(server: str, tmp_path: Path) -> None:
