@@ -72,8 +72,6 @@ class Observation(msgspec.Struct, frozen=True, gc=False):
     ready, class D: the newest turn whose speech is over)."""
     count: int = 1
     """FRAME_DONE: frames, from `frame` on, that this message completes (class B may answer several at once)."""
-    media_end: float | None = None
-    """Seconds of input audio covered up to the end of that frame."""
     tokens: int = -1
     """Content units in the answer; -1: not said."""
     flags: int = 0

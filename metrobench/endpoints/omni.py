@@ -120,7 +120,9 @@ class OmniEndpoint(EndpointBase):
             session = _session_event.decode(said).session
         except UNREADABLE:
             return ""
-        return events.unlike(session.capabilities.chunk_period_ms, self.unit) if session and session.capabilities else ""
+        return (
+            events.unlike(session.capabilities.chunk_period_ms, self.unit) if session and session.capabilities else ""
+        )
 
     def closing(self) -> list[bytes]:
         """`session.close`: without it the server keeps the place for 30 s."""

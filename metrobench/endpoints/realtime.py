@@ -1,6 +1,6 @@
 """The OpenAI Realtime GA dialect with one event more for every consumed frame (protocols.md 3a and 7c).
 
-`metrobench.frame.done` carries the frame's index and media time, so an answer is tied to its frame without guessing.
+`metrobench.frame.done` carries the frame's index, so an answer is tied to its frame without guessing.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import msgspec
 import pybase64
 
 from metrobench.endpoints import events
-from metrobench.endpoints.base import NOT_UNDERSTOOD, UNREADABLE, EndpointBase, Kind, Observation
+from metrobench.endpoints.base import UNREADABLE, EndpointBase, Kind, Observation
 from metrobench.measure.facts import FrameFlag
 
 FATAL_CODES = frozenset(
@@ -37,14 +37,8 @@ class _Head(msgspec.Struct, gc=False):
     type: str = ""
 
 
-class _MediaTime(msgspec.Struct, gc=False):
-    start_ms: float = 0.0
-    duration_ms: float = 0.0
-
-
 class _FrameDone(msgspec.Struct, gc=False):
     frame: int
-    media_time: _MediaTime | None = None
     tokens: int = -1
     speaking: bool = False
     rollover: bool = False
@@ -131,7 +125,7 @@ class RealtimeEndpoint(EndpointBase):
             if kind == "error":
                 return _trouble(_error.decode(payload))
         except UNREADABLE as error:
-            return Observation(Kind.ERROR, code=NOT_UNDERSTOOD, message=str(error))
+            return events.not_understood(error)
         return _OTHER
 
     def mismatch(self, said: bytes) -> str:
@@ -163,11 +157,9 @@ def session_info(payload: bytes) -> SessionInfo | None:
 
 
 def _done(message: _FrameDone) -> Observation:
-    media = message.media_time
     return Observation(
         Kind.FRAME_DONE,
         frame=message.frame,
-        media_end=(media.start_ms + media.duration_ms) / 1000.0 if media else None,
         tokens=message.tokens,
         flags=FrameFlag.CONTENT_DUE
         | (FrameFlag.SPEAKING if message.speaking else 0)
@@ -183,4 +175,5 @@ def _trouble(message: _Error) -> Observation:
         code, text, signals = body.code or "", body.message or "", body.metrobench
     else:
         code, text = message.code or "", ""
-    return Observation(Kind.ERROR, code=code, message=text, fatal=code in FATAL_CODES, signals=signals)
+    limit = events.LONGEST_TEXT
+    return Observation(Kind.ERROR, code=code[:limit], message=text[:limit], fatal=code in FATAL_CODES, signals=signals)

@@ -20,6 +20,7 @@ pytestmark = [pytest.mark.peers, pytest.mark.timeout(600)]
 
 MOSHI = ("--model", "moshi", "--protocol", "moshi")
 
+
 @pytest.fixture(scope="module")
 def one(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
     """One server, which holds one session."""

@@ -28,6 +28,8 @@ MUTE_FRAME = bytes([13 << 3 | 1])  # an Opus packet of two empty 20 ms frames
 class _Binary(_Session):
     """What both dialects share: binary messages, fragments, no session to configure."""
 
+    wire = WSMsgType.BINARY
+
     def __init__(self, world: World, number: int) -> None:
         super().__init__(world, number)
         self.rate = RATE
