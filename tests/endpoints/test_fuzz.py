@@ -52,29 +52,13 @@ FIELDS: dict[str, Any] = {
     },
 }
 """Fields that some protocol reads, and what may stand in each."""
-TYPES = [
-    "error",
-    "session.created",
-    "session.updated",
-    "session.closed",
-    "session.expired",
-    "session.finished",
-    "response.created",
-    "response.listen",
-    "response.done",
-    "response.audio.delta",
-    "response.output_audio.delta",
-    "response.text.delta",
-    "transcription.delta",
-    "transcription.done",
-    "sglang.unit.done",
-    "session.output_audio.delta",
-    "metrobench.frame.done",
-    "Step",
-    "Ready",
-    "Error",
-    "Word",
-]
+_TYPES = """
+error session.created session.updated session.closed session.expired session.finished
+response.created response.listen response.done response.audio.delta response.output_audio.delta response.text.delta
+transcription.delta transcription.done sglang.unit.done session.output_audio.delta metrobench.frame.done
+Step Ready Error Word
+"""
+TYPES = _TYPES.split()
 ODD, WILD = 32, 8
 """One field in so many holds anything at all; one message in so many is just bytes."""
 

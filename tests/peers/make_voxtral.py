@@ -18,34 +18,12 @@ SPECIAL, PIECES = 1000, 3000
 """Special tokens, as every checkpoint has them, and pieces of words."""
 VOCABULARY = SPECIAL + PIECES
 EOS = 2
-CONTROL = [
-    "<unk>",
-    "<s>",
-    "</s>",
-    "[INST]",
-    "[/INST]",
-    "[AVAILABLE_TOOLS]",
-    "[/AVAILABLE_TOOLS]",
-    "[TOOL_RESULTS]",
-    "[/TOOL_RESULTS]",
-    "[TOOL_CALLS]",
-    "[IMG]",
-    "<pad>",
-    "[IMG_BREAK]",
-    "[IMG_END]",
-    "[PREFIX]",
-    "[MIDDLE]",
-    "[SUFFIX]",
-    "[SYSTEM_PROMPT]",
-    "[/SYSTEM_PROMPT]",
-    "[TOOL_CONTENT]",
-    "[ARGS]",
-    "[CALL_ID]",
-    "[THINK]",
-    "[/THINK]",
-    "[AUDIO]",
-    "[BEGIN_AUDIO]",
-]
+_CONTROL = """
+<unk> <s> </s> [INST] [/INST] [AVAILABLE_TOOLS] [/AVAILABLE_TOOLS] [TOOL_RESULTS] [/TOOL_RESULTS] [TOOL_CALLS] [IMG]
+<pad> [IMG_BREAK] [IMG_END] [PREFIX] [MIDDLE] [SUFFIX] [SYSTEM_PROMPT] [/SYSTEM_PROMPT] [TOOL_CONTENT] [ARGS] [CALL_ID]
+[THINK] [/THINK] [AUDIO] [BEGIN_AUDIO]
+"""
+CONTROL = _CONTROL.split()
 NAMED = dict(enumerate(CONTROL)) | {32: "[STREAMING_PAD]", 33: "[STREAMING_WORD]"}
 STREAMING = {
     "sampling_rate": 16_000,

@@ -1,4 +1,4 @@
-"""sglang-omni's own wire layer and session runtime over a model that is none: it works for a while and echoes each unit.
+"""sglang-omni's own wire layer and session runtime over a model that is none: after some work, it echoes each unit.
 
 Run in an environment without torch. usage: serve_sglang_omni.py WHEELS PORT [WORK_MS] [CONNECTIONS]
 """

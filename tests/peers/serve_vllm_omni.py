@@ -19,38 +19,12 @@ UNIT_MS = int(sys.argv[3]) if len(sys.argv) > 3 else 1000
 SESSIONS = int(sys.argv[4]) if len(sys.argv) > 4 else 4
 SAMPLES_A_MS = 16
 MODEL = "toy"
-ABSENT = [
-    "vllm_omni",
-    "prettytable",
-    "torch",
-    "vllm",
-    "transformers",
-    "diffusers",
-    "aenum",
-    "janus",
-    "omegaconf",
-    "PIL",
-    "prometheus_client",
-    "zmq",
-    "psutil",
-    "librosa",
-    "soundfile",
-    "cv2",
-    "av",
-    "tqdm",
-    "torchvision",
-    "torchaudio",
-    "ray",
-    "regex",
-    "cloudpickle",
-    "huggingface_hub",
-    "safetensors",
-    "scipy",
-    "einops",
-    "xxhash",
-    "yaml",
-    "cachetools",
-]
+_ABSENT = """
+vllm_omni prettytable torch vllm transformers diffusers aenum janus omegaconf PIL prometheus_client zmq psutil librosa
+soundfile cv2 av tqdm torchvision torchaudio ray regex cloudpickle huggingface_hub safetensors scipy einops xxhash yaml
+cachetools
+"""
+ABSENT = _ABSENT.split()
 """Packages of which nothing but names is needed."""
 
 
