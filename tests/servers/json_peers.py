@@ -77,13 +77,6 @@ class JsonSession(_Session):
             self.consume(self.frame)
             self.frame += 1
 
-    def answer(self, k: int) -> None:
-        script = self.world.script
-        if any(s in (self.number, ALL) and f == k for s, f in script.dropped):
-            return
-        for _ in range(2 if any(s in (self.number, ALL) and f == k for s, f in script.doubled) else 1):
-            self.speak(k)
-
     def later(self, seconds: float, message: dict[str, Any]) -> None:
         self.world.loop.call_later(seconds, self.say, message)
 
@@ -97,9 +90,6 @@ class JsonSession(_Session):
         raise NotImplementedError
 
     def take(self, message: dict[str, Any]) -> None:
-        raise NotImplementedError
-
-    def speak(self, k: int) -> None:
         raise NotImplementedError
 
 

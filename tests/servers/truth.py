@@ -183,7 +183,18 @@ class _Session(WSListener):  # type: ignore[misc]
             return
         world.loop.call_at(world.answer_time(self.number, k), self.answer, k)
 
+    def times(self, k: int) -> int:
+        """How often a frame is answered: twice, never, or once."""
+        script = self.world.script
+        if any(session in (self.number, ALL) and frame == k for session, frame in script.dropped):
+            return 0
+        return 2 if any(session in (self.number, ALL) and frame == k for session, frame in script.doubled) else 1
+
     def answer(self, k: int) -> None:
+        for _ in range(self.times(k)):
+            self.speak(k)
+
+    def speak(self, k: int) -> None:
         script = self.world.script
         unit = script.unit * 1000
         hollow = any(s in (self.number, ALL) and f in (k, ALL) for s, f in script.hollow)

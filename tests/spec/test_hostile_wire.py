@@ -61,6 +61,13 @@ def test_garbage_is_an_error_and_half_a_message_is_silence(name: str) -> None:
     assert not any(session.refused or session.t_closed is not None for session in outcome.facts.sessions)
 
 
+@pytest.mark.parametrize("name", ["realtime"])
+def test_an_answer_left_out_and_one_given_twice_cost_one_frame(name: str) -> None:
+    outcome = run(name, 2, FRAMES, dropped=[(0, 3)], doubled=[(0, 5), (1, 4)])
+    assert [frame for _, frame in outcome.missed_frames()] == [3]
+    assert outcome.last("judge").errors == 0
+
+
 @pytest.mark.thorough
 def test_of_500_sessions_each_ends_in_exactly_one_state() -> None:
     """400 are served, 50 refused, and 50 never hear anything."""
