@@ -58,7 +58,7 @@ TELEMETRY_FIELDS = (
     "admission_cap",  # sessions that the worker's admission would allow (null: no limit)
 )
 """Columns of telemetry.parquet, float64, null where a source does not exist."""
-LATER_FIELDS = frozenset({"admission_cap"})
+LATER_FIELDS = frozenset({"admission_cap", "machine_cpu", "parent_cpu"})
 """Those that records of earlier versions lack."""
 
 
