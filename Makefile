@@ -13,14 +13,19 @@ MOSHI   := moshi==0.2.13
 WIRE    := vllm-omni==0.30.0 sglang-omni==0.1.9
 UNWANTED := torchvision torchaudio torchcodec
 
-.PHONY: demo test test-thorough test-peers setup setup-dev check-machine clean
+.PHONY: demo docs test test-thorough test-peers setup setup-dev check-machine clean
 
 demo: setup
 	$(BIN)/metrobench capacity --model minicpm-o --budget 1s
 
+docs: $(VENV)/.installed-docs
+	$(BIN)/python docs/generate.py
+	$(BIN)/mkdocs build --quiet --strict
+	@echo "built: build/site/index.html"
+
 test: setup-dev
-	$(BIN)/ruff format --check metrobench tests benchmarks
-	$(BIN)/ruff check metrobench tests benchmarks
+	$(BIN)/ruff format --check metrobench tests benchmarks docs
+	$(BIN)/ruff check metrobench tests benchmarks docs
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest $(PARALLEL) -m "not realtime and not alone and not peers and not thorough"
@@ -64,6 +69,11 @@ $(VENV)/.installed: pyproject.toml | $(VENV)/.venv
 $(VENV)/.installed-dev: pyproject.toml | $(VENV)/.venv
 	$(call install,cpu$(COMMA)dev)
 	@touch $(VENV)/.installed $@
+
+# The client and mkdocs: no torch.
+$(VENV)/.installed-docs: pyproject.toml | $(VENV)/.venv
+	$(PIP) -e ".[docs]"
+	@touch $@
 
 # Moshi pins a torch and helpers that are older than what runs it; its own wheel is taken without them.
 $(PEERS)/.moshi: tests/peers/make_moshi.py

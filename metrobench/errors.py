@@ -2,6 +2,17 @@
 
 from __future__ import annotations
 
+EXIT_CODES = {
+    0: "done; a collapse that was found is a result",
+    1: "a gate or a limit that was asked for is not met, a corpus is not sound, or check got no answer",
+    2: "wrong usage, unreadable input, or a folder that cannot be written",
+    3: "the measurement is not valid, or not enough to tell",
+    4: "endpoint, engine or network not reachable, or dead at start",
+    130: "interrupted (Ctrl-C); a partial record is written",
+    143: "terminated (SIGTERM); a partial record is written",
+}
+"""How every command ends."""
+
 
 class MetrobenchError(Exception):
     """Base of every expected error. `hint` is the next step, printed on its own line."""

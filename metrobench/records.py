@@ -231,10 +231,10 @@ def write_facts(folder: Path, facts: RunFacts, telemetry: list[dict[str, float |
         values = np.ascontiguousarray(facts.frames[name])
         mask = np.isnan(values) if values.dtype.kind == "f" else None
         columns[name] = pa.array(values, mask=mask)
-    pq.write_table(pa.table(columns), folder / "frames.parquet", compression="zstd")
+    pq.write_table(pa.table(columns), folder / "frames.parquet", compression="zstd", write_page_checksum=True)
     rows = {name: [_finite(sample.get(name)) for sample in telemetry] for name in TELEMETRY_FIELDS}
     table = pa.table({name: pa.array(values, type=pa.float64()) for name, values in rows.items()})
-    pq.write_table(table, folder / "telemetry.parquet", compression="zstd")
+    pq.write_table(table, folder / "telemetry.parquet", compression="zstd", write_page_checksum=True)
     rest = {
         "budget": facts.budget,
         "unit": facts.unit,
@@ -254,7 +254,7 @@ def read_facts(folder: Path) -> RunFacts:
 
     try:
         rest = msgspec.json.decode((folder / "facts.json").read_bytes())
-        with pq.ParquetFile(folder / "frames.parquet") as file:
+        with pq.ParquetFile(folder / "frames.parquet", page_checksum_verification=True) as file:
             frames = np.empty(file.metadata.num_rows, dtype=FRAME_DTYPE)
             for name in FRAME_DTYPE.names or ():
                 # one column at a time: half the memory
@@ -269,7 +269,7 @@ def read_facts(folder: Path) -> RunFacts:
             lag_counts=np.asarray(rest["lag_counts"], dtype=np.int64).reshape(-1),
             t_stop=float(rest["t_stop"]),
         )
-    except (OSError, LookupError, TypeError, ValueError, OverflowError, pa.ArrowException) as error:
+    except (OSError, LookupError, TypeError, ValueError, OverflowError, RecursionError, pa.ArrowException) as error:
         raise UsageError(f"the facts in {folder} cannot be read: {error}") from error
 
 
@@ -279,7 +279,7 @@ def read_telemetry(folder: Path) -> dict[str, np.ndarray]:
     import pyarrow.parquet as pq
 
     try:
-        with pq.ParquetFile(folder / "telemetry.parquet") as file:
+        with pq.ParquetFile(folder / "telemetry.parquet", page_checksum_verification=True) as file:
             table = file.read()
     except (OSError, pa.ArrowException) as error:
         raise UsageError(f"the telemetry in {folder} cannot be read: {error}") from error
@@ -298,7 +298,7 @@ def read_record(path: Path) -> Record:
         if schema > SCHEMA:
             raise UsageError(f"{file} was written by a newer metrobench (schema {schema})", "update metrobench")
         return msgspec.json.decode(data, type=Record)
-    except (msgspec.MsgspecError, AttributeError, TypeError) as error:
+    except (msgspec.MsgspecError, AttributeError, TypeError, RecursionError) as error:
         raise UsageError(f"{file} is not a metrobench record: {error}") from error
 
 

@@ -108,7 +108,7 @@ def test_a_full_disk_still_takes_the_record(tmp_path: Path, monkeypatch: pytest.
     assert read_record(folder.path).status == "running"
 
 
-@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b"null", b'{"schema": "one"}', b"\xff"])
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"{}", b"null", b'{"schema": "one"}', b"\xff", b"[" * 100_000])
 def test_what_is_no_record_is_named(tmp_path: Path, content: bytes) -> None:
     (tmp_path / "run.json").write_bytes(content)
     with pytest.raises(UsageError):
@@ -134,7 +134,19 @@ def test_damaged_frames_are_named(tmp_path: Path, damage: str) -> None:
         read_facts(tmp_path)
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b"[]", b'{"sessions": [{}], "budget": 1}', b'{"sessions": [1, 2'])
+def test_a_byte_that_changed_on_the_disk_is_named(tmp_path: Path) -> None:
+    write_facts(tmp_path, _facts(), [])
+    file = tmp_path / "frames.parquet"
+    data = bytearray(file.read_bytes())
+    data[len(data) // 4] ^= 0xFF
+    file.write_bytes(bytes(data))
+    with pytest.raises(UsageError, match="cannot be read"):
+        read_facts(tmp_path)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"{}", b"[]", b'{"sessions": [{}], "budget": 1}', b'{"sessions": [1, 2', b"[" * 100_000]
+)
 def test_damaged_facts_are_named(tmp_path: Path, content: bytes) -> None:
     write_facts(tmp_path, _facts(), [])
     (tmp_path / "facts.json").write_bytes(content)

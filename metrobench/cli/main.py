@@ -14,7 +14,7 @@ import click
 from metrobench import __version__
 from metrobench.cli import config
 from metrobench.cli.output import open_streams
-from metrobench.errors import MetrobenchError
+from metrobench.errors import EXIT_CODES, MetrobenchError
 
 COMMANDS = {
     "capacity": "How many sessions a deployment sustains (MSCS), fresh server per run.",
@@ -50,6 +50,10 @@ class _LazyGroup(click.Group):
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl(list(COMMANDS.items()))
+
+    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Exit codes"):
+            formatter.write_dl([(str(code), meaning) for code, meaning in EXIT_CODES.items()])
 
 
 @click.group(cls=_LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})

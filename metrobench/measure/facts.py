@@ -60,7 +60,7 @@ TELEMETRY_FIELDS = (
     "engine_seconds",  # cumulative seconds these frames were in the engine's hands
 )
 """Columns of telemetry.parquet, float64, null where a source does not exist."""
-LATER_FIELDS = frozenset({"admission_cap", "frames", "engine_seconds"})
+LATER_FIELDS = frozenset({"admission_cap", "frames", "engine_seconds", "machine_cpu", "parent_cpu"})
 """Those that records of earlier versions lack."""
 
 

@@ -38,8 +38,6 @@ class Misses(Struct, frozen=True):
     """Missed frames of sessions that were refused or closed."""
     dropped: int
     """Lost frames that the server skipped: it answered a later frame of the same session."""
-    early: int
-    """Frames "answered" before their last sample was due: such replies belong to other frames."""
     hollow: int
     """Met frames that were empty where content was due."""
     rate: float | None
@@ -54,6 +52,8 @@ class Misses(Struct, frozen=True):
     """Sessions not connected, not accepted or not filled."""
     died: int
     """Sessions whose connection ended early."""
+    early: int = 0
+    """Frames "answered" before their last sample was due: such replies belong to other frames."""
     rolled: int = 0
     """Answered frames for which the server had to build the session's context again (FrameFlag.ROLLOVER)."""
 

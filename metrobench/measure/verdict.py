@@ -111,9 +111,9 @@ class Verdict(Struct, frozen=True, kw_only=True):
     """Did the client keep its schedule?"""
     steal: float | None
     """Share of CPU time stolen in the run; None: not visible."""
-    others: float | None
+    others: float | None = None
     """Cores that other programs kept busy; None: not visible, or the server is somebody else's."""
-    slowdown: float | None
+    slowdown: float | None = None
     """Slowest 3 s of a core of this machine: time for the same work, over that when undisturbed; None: not seen."""
 
     @property

@@ -40,7 +40,7 @@ def read(file: Path) -> tuple[Sample, ...]:
         return msgspec.json.decode(data, type=Baseline).samples
     except OSError as error:
         raise UsageError(f"{file} cannot be read: {error.strerror}") from error
-    except (msgspec.MsgspecError, LookupError, TypeError, UnicodeDecodeError) as error:
+    except (msgspec.MsgspecError, LookupError, TypeError, UnicodeDecodeError, RecursionError) as error:
         raise UsageError(
             f"{file} is not a baseline: {error}", "metrobench gate RUN... --baseline FILE --update"
         ) from error

@@ -18,7 +18,7 @@ from metrobench.measure.verdict import NOT_WATCHED
 from metrobench.predict.odds import Odds
 from metrobench.records import ProbeRecord, Record, read_telemetry
 from metrobench.report.forecast import probability
-from metrobench.report.layout import wrap
+from metrobench.report.layout import hang, wrap
 from metrobench.report.terminal import notes, stand_in_line
 from metrobench.units import percent, seconds
 
@@ -63,7 +63,7 @@ def text(record: Record) -> str:
     lines = [""]
     for line in words:
         inner = [cell.rjust(width) for cell, width in zip(line[1:-1], widths[1:-1], strict=True)]
-        lines.append("  ".join([line[0].ljust(widths[0]), *inner, line[-1]]).rstrip())
+        lines += hang("  ".join([line[0].ljust(widths[0]), *inner, ""]), line[-1])
     lines.append("")
     for remark in remarks(record):
         lines += wrap(remark)

@@ -19,7 +19,7 @@ from metrobench.measure.plan import Slo, check_plan
 from metrobench.measure.telemetry import Row
 from metrobench.measure.verdict import Verdict
 from metrobench.policy import parse_policy
-from metrobench.records import ProbeRecord, Record, RunFolder, read_facts, read_record, read_telemetry
+from metrobench.records import ProbeRecord, Record, RunFolder, plain, read_facts, read_record, read_telemetry
 from metrobench.report.rejudge import plan_of
 from metrobench.search.mscs import Mscs
 
@@ -201,7 +201,7 @@ _RESULTS: dict[str, type[msgspec.Struct]] = {"capacity": _Found, "ramp": _Ramp}
 
 
 def _understand(file: Path, record: Record) -> None:
-    """Raises UsageError where the record lacks something that a report reads."""
+    """Completes an older record. Raises UsageError where it lacks something that a report reads."""
     try:
         setting = msgspec.convert(record.setting, _Setting)
         msgspec.convert(record.profile, _Profile)
@@ -210,7 +210,8 @@ def _understand(file: Path, record: Record) -> None:
         for policy in setting.kv.split(","):
             parse_policy(policy)
         for probe in record.probes:
-            msgspec.convert(probe.verdict, Verdict)
+            # an older record lacks numbers that came later: they get their defaults
+            probe.verdict = plain(msgspec.convert(probe.verdict, Verdict))
             check_plan(plan_of(record, probe))
         if record.result is not None:
             msgspec.convert(record.result, _RESULTS.get(record.kind, _Beside))

@@ -11,6 +11,7 @@ import pytest
 
 from tests.cli.command import assert_plain_error, in_process
 from tests.report import made
+from tests.report.test_stored import OLD
 
 
 @pytest.fixture(scope="module")
@@ -124,6 +125,14 @@ def test_an_interrupted_record_is_reported_and_cannot_be_gated(records: Path, tm
     assert not (tmp_path / "new.json").exists()
 
 
+def test_the_first_version_of_a_record_can_still_be_gated_and_reported(tmp_path: Path) -> None:
+    shutil.copy(OLD / "first-run.json", tmp_path / "run.json")
+    (tmp_path / "gate.toml").write_text('miss_rate = { max = "1%" }\n')
+    assert metrobench("gate", "run.json", "--policy", "gate.toml", cwd=tmp_path).code == 0
+    told = metrobench("report", "run.json", "--format", "md", cwd=tmp_path)
+    assert "| 160 | 1 | 0.0 % |" in told.out
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [
@@ -132,6 +141,8 @@ def test_an_interrupted_record_is_reported_and_cannot_be_gated(records: Path, tm
         (b"\xff\xfe\x00", "is not a metrobench record"),
         (b'{"schema": 99}', "newer metrobench"),
         (b"[]", "is not a metrobench record"),
+        (b"[" * 100_000, "is not a metrobench record"),
+        (b'{"baseline": 1, ' + b'"samples": [' * 50_000, "is not a baseline"),
         (b'{"baseline": 99}', "newer metrobench"),
         (b'{"baseline": 1, "samples"', "is not a baseline"),
         (b'{"baseline": 1, "written": "", "samples": [1]}', "is not a baseline"),

@@ -1,4 +1,4 @@
-"""What the README tells people to type: every command in it, and every block of it."""
+"""What the README and the documentation tell people to type: every command in them, and every block."""
 
 from __future__ import annotations
 
@@ -6,7 +6,14 @@ import re
 from dataclasses import dataclass
 from pathlib import Path
 
-README = (Path(__file__).parents[2] / "README.md").read_text(encoding="utf-8")
+ROOT = Path(__file__).parents[2]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+PLUGIN = "metrobench/kvwindow/README.md"
+PAGES = {
+    str(path.relative_to(ROOT)): path.read_text(encoding="utf-8")
+    for path in [*sorted((ROOT / "docs").glob("*.md")), ROOT / PLUGIN]
+}
+"""Every page of the documentation by its place in the tree."""
 
 PROGRAMS = ("metrobench", "make", "pip", "source", "python", "python3")
 """First words that make a line or an inline span a command."""
@@ -67,6 +74,11 @@ def commands(text: str = README) -> list[str]:
     """Every command once, in the order of the text: those of blocks, then those in sentences and tables."""
     shown = [command for block in blocks(text) for command in block.commands]
     return list(dict.fromkeys([*shown, *(span for span in spans(text) if _is_command(span))]))
+
+
+def told() -> list[str]:
+    """Every command of the README, then those that only the documentation has."""
+    return list(dict.fromkeys(command for text in (README, *PAGES.values()) for command in commands(text)))
 
 
 def _is_command(line: str) -> bool:

@@ -1,4 +1,5 @@
-"""The README is true: every command in it runs, says what it should, and prints what is shown."""
+"""The README is true: every command in it runs, says what it should, and prints what is shown. The commands of the
+documentation run here too, in the same folder and with the same server."""
 
 from __future__ import annotations
 
@@ -23,7 +24,8 @@ from tests.cli.command import HANG, Finished
 from tests.corpus.sounds import write_bad, write_kind
 from tests.predict.metrics_page import metrics_page, vllm
 from tests.predict.recorded import folder_of
-from tests.readme.commands import README, blocks, commands, spans
+from tests.readme.commands import README, blocks, commands, spans, told
+from tests.readme.docs_forms import DOCS_FORMS
 from tests.readme.forms import FORMS, Form
 from tests.report import made
 
@@ -34,6 +36,7 @@ OUTPUT_ALONE = (
     "kv 25.1 %",
 )
 """How the blocks begin that show output of a command named in the text above them."""
+ALL_FORMS = FORMS | DOCS_FORMS
 VLLM_OPTIONS = {"--max-num-batched-tokens"}
 
 Shell = Callable[[str], Finished]
@@ -121,8 +124,8 @@ def metrics(environment: dict[str, str]) -> Iterator[None]:
 
 def _parameters() -> list[object]:
     found = []
-    for command in commands():
-        form = FORMS.get(command)
+    for command in told():
+        form = ALL_FORMS.get(command)
         marks = [pytest.mark.timeout(400)] if form else []
         if form and (form.needs == "served" or form.measures):
             marks += [pytest.mark.realtime, pytest.mark.engine]
@@ -135,14 +138,14 @@ def test_the_readme_has_every_command_that_a_form_is_written_for() -> None:
 
 
 def test_a_form_that_differs_from_its_command_says_why() -> None:
-    differing = {command: form for command, form in FORMS.items() if form.line and ">" not in command}
+    differing = {command: form for command, form in ALL_FORMS.items() if form.line and ">" not in command}
     assert [command for command, form in differing.items() if not form.because and command not in form.line] == []
 
 
 @pytest.mark.parametrize("command", _parameters())
-def test_a_command_of_the_readme_runs(command: str, shell: Shell, request: pytest.FixtureRequest) -> None:
-    assert command in FORMS, f"write a form for it in {Path(__file__).parent}/forms.py"
-    form: Form = FORMS[command]
+def test_a_command_of_readme_and_documentation_runs(command: str, shell: Shell, request: pytest.FixtureRequest) -> None:
+    assert command in ALL_FORMS, f"write a form for it in {Path(__file__).parent}/forms.py or docs_forms.py"
+    form: Form = ALL_FORMS[command]
     if form.needs:
         request.getfixturevalue(form.needs)
     done = shell(form.line or command)
@@ -177,7 +180,7 @@ def test_what_the_readme_shows_of_a_terminal_is_80_columns_wide() -> None:
 
 def test_every_option_that_the_readme_names_exists() -> None:
     named = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", README)) - VLLM_OPTIONS
-    assert named - _options(cli) == set()
+    assert named - options_of(cli) == set()
 
 
 def test_every_command_of_the_program_is_in_the_readme() -> None:
@@ -220,12 +223,12 @@ def _labels(lines: list[str]) -> set[str]:
     return {found[1] for line in lines if (found := re.match(r" {0,2}([a-z]+(?: [a-z]+){0,2})  +\S", line))}
 
 
-def _options(command: click.Command) -> set[str]:
+def options_of(command: click.Command) -> set[str]:
     """Options of a command and all below it."""
     context = click.Context(command)
     found = {name for option in command.get_params(context) for name in [*option.opts, *option.secondary_opts]}
     if isinstance(command, click.Group):
         for name in command.list_commands(context):
             if (below := command.get_command(context, name)) is not None:
-                found |= _options(below)
+                found |= options_of(below)
     return found

@@ -74,8 +74,9 @@ class Browser:
         self._process.communicate()
         self._home.cleanup()
 
-    def show(self, page: Path, width: int = 1280, dark: bool = False) -> Seen:
-        """Open a file in a window of that width and let it settle."""
+    def show(self, page: Path | str, width: int = 1280, dark: bool = False) -> Seen:
+        """Open a file or an address in a window of that width and let it settle."""
+        address = page if isinstance(page, str) else page.resolve().as_uri()
         target = self._ask("Target.createTarget", url="about:blank")["targetId"]
         session = self._ask("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
         for domain in ("Page", "Network", "Log", "Runtime", "Audits"):
@@ -85,7 +86,7 @@ class Browser:
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
         self._ask("Emulation.setEmulatedMedia", session, features=[scheme])
         self._events.clear()
-        self._ask("Page.navigate", session, url=page.resolve().as_uri())
+        self._ask("Page.navigate", session, url=address)
         self._wait_for("Page.loadEventFired")
         settle = "new Promise(done => requestAnimationFrame(() => setTimeout(done, 300)))"
         self._ask("Runtime.evaluate", session, expression=settle, awaitPromise=True)
@@ -93,7 +94,7 @@ class Browser:
         picture = self._ask("Page.captureScreenshot", session, captureBeyondViewport=True)["data"]
         seen = Seen(width=found["result"]["value"], picture=base64.b64decode(picture))
         for event in self._events:
-            _note(seen, event, page.resolve().as_uri())
+            _note(seen, event, address)
         self._ask("Target.closeTarget", targetId=target)
         return seen
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,9 @@ import pytest
 from metrobench.errors import UsageError
 from metrobench.report.stored import find, newest, open_record
 from tests.report import made
+
+OLD = Path(__file__).parent / "old"
+"""Records as earlier versions wrote them."""
 
 
 def test_a_folder_of_runs_holds_them_in_the_order_of_their_start(tmp_path: Path) -> None:
@@ -117,3 +121,9 @@ def test_telemetry_of_an_earlier_version_lacks_only_what_came_later(tmp_path: Pa
     stored = open_record(folder / "run.json")
     found = stored.telemetry(stored.record.probes[0])
     assert np.isnan(found["admission_cap"]).all() and len(found["admission_cap"]) == len(found["t"])
+
+
+def test_the_first_version_of_a_record_opens_complete(tmp_path: Path) -> None:
+    shutil.copy(OLD / "first-run.json", tmp_path / "run.json")
+    verdict = open_record(tmp_path / "run.json").record.probes[0].verdict
+    assert (verdict["misses"]["early"], verdict["others"], verdict["slowdown"]) == (0, None, None)

