@@ -209,7 +209,10 @@ class Bench:
         self._given = path
         record.status, record.error, record.result = "running", None, None
         record.resumed.append(now())
+        record.warnings = []
         self.record = record
+        for probe in record.probes:
+            self._warn_of(probe)
         self._begin -= record.wall_seconds
 
     @staticmethod
@@ -425,12 +428,15 @@ class Bench:
         """Note one measured run and its warnings; one that was cut short after whole ones decides nothing, and warns of
         nothing."""
         probe.folder = folder
-        whole = probe.outcome != "interrupted" or not self.record.probes
         self.record.probes.append(probe)
-        for warning in doubts(probe) if whole else []:
-            self.warn(warning)
+        self._warn_of(probe)
         self.folder.write(self.record)
         discard_raw(self.folder.path / folder)
+
+    def _warn_of(self, probe: ProbeRecord) -> None:
+        decides = probe.outcome != "interrupted" or self.record.probes == [probe]
+        for warning in doubts(probe) if decides else []:
+            self.warn(warning)
 
     def warn(self, warning: Warn) -> None:
         """Note a warning, each kind once."""
