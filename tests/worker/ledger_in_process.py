@@ -1,8 +1,9 @@
 """Run by test_ledger.py in a process of its own: real sessions on an EngineCore whose scheduler can be looked into.
 
 Each policy given has an engine of its own, in a fork. One JSON line per answered frame: the session's ledger beside the
-scheduler's count of computed tokens and the blocks in use; a last line when all sessions are closed. The pool is as
-small as the policy's sessions may have it.
+scheduler's count of computed tokens and the blocks the session holds; a last line when all sessions are closed. The
+pool is as small as the policy's sessions may have it. `unguarded POLICY` is the same with sessions that go on past
+max_model_len on the stock engine.
 """
 
 from __future__ import annotations
@@ -29,6 +30,7 @@ from metrobench.worker.sessions import FrameDone, Session, SessionRules
 from metrobench.worker.spec import STANDIN, WorkerSpec
 
 SESSIONS, BLOCK = 8, 32
+UNGUARDED = "unguarded "
 LONGEST = {False: 8192, True: 256}
 """max_model_len by whether the policy bounds a session: bounded ones roll over in the test."""
 TOKENS = {False: 256, True: 10 * 256}
@@ -49,6 +51,13 @@ class CoreEngine:
         self.stats = EngineStats()
         self.vocab = spec.profile.stand_in.vocab
         self.outputs: dict[str, asyncio.Queue[Output]] = {}
+        self.preemptions = 0
+        self._preempt = self.core.scheduler._preempt_request
+        self.core.scheduler._preempt_request = self._count
+
+    def _count(self, *args: Any, **kwargs: Any) -> None:
+        self.preemptions += 1
+        self._preempt(*args, **kwargs)
 
     async def stream(self, request: str, chunks: AsyncGenerator[Chunk, None]) -> AsyncIterator[Output]:
         queue = self.outputs[request] = asyncio.Queue()
@@ -95,6 +104,11 @@ class CoreEngine:
     def computed(self, request: str) -> int:
         return int(self.core.scheduler.requests[request].num_computed_tokens)
 
+    def held(self, request: str) -> int:
+        """Blocks the request holds."""
+        manager = self.core.scheduler.kv_cache_manager.coordinator.single_type_managers[0]
+        return sum(not block.is_null for block in manager.req_to_blocks[request])
+
     @property
     def blocks_used(self) -> int:
         pool = self.core.scheduler.kv_cache_manager.block_pool
@@ -129,7 +143,7 @@ class Reporter:
         self.tokens += given + sampled - 1
         row = {
             "tokens": self.tokens,
-            "blocks": self.engine.blocks_used,
+            "held": self.engine.held(name),
             "rollovers": self.session.rollovers,
             "session": self.session.number,
             "ledger": self.session.total,
@@ -145,12 +159,13 @@ class Reporter:
 
 async def converse(policy: str) -> None:
     profile = load_profile("smoke")
-    chosen = parse_policy(policy, BLOCK)
+    guard = not policy.startswith(UNGUARDED)
+    chosen = parse_policy(policy.removeprefix(UNGUARDED), BLOCK)
     longest = LONGEST[chosen.bounded]
     each = peak_blocks(chosen, most_in_flight(profile.timing.most_tokens, BLOCK), BLOCK) if chosen.bounded else 32
     pool, arguments = SESSIONS * each * BLOCK, {"max_model_len": longest}
     spec = WorkerSpec(profile, chosen, SESSIONS, pool, STANDIN, 1, None, None, Path("/dev/null"), arguments)
-    rules = SessionRules(1, 4, 40, longest, spec.policy, True, 1)
+    rules = SessionRules(1, 4, 40, longest, spec.policy, guard, 1)
     with tempfile.TemporaryDirectory() as folder:
         engine = CoreEngine(spec, Path(folder))
         running = asyncio.create_task(engine.run())
@@ -166,11 +181,14 @@ async def converse(policy: str) -> None:
                 reporter.session.push(frame, draw.random() < 0.5)
         while any(reporter.sent and not reporter.over for reporter in reporters) and not running.done():
             await asyncio.sleep(0.01)
+        if running.done():
+            tell({"died": str(running.exception())})
+            return
         for reporter in reporters:
             reporter.session.close()
             await reporter.session.wait_closed()
         running.cancel()
-        tell({"left": engine.blocks_used})
+        tell({"left": engine.blocks_used, "preemptions": engine.preemptions, "peak": each})
 
 
 def main(policies: list[str]) -> None:
