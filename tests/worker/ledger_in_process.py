@@ -52,12 +52,20 @@ class CoreEngine:
         self.vocab = spec.profile.stand_in.vocab
         self.outputs: dict[str, asyncio.Queue[Output]] = {}
         self.preemptions = 0
-        self._preempt = self.core.scheduler._preempt_request
-        self.core.scheduler._preempt_request = self._count
+        self.longest = 0
+        """Most tokens of one request in one step."""
+        scheduler = self.core.scheduler
+        self._preempt, self._schedule = scheduler._preempt_request, scheduler.schedule
+        scheduler._preempt_request, scheduler.schedule = self._count, self._measure
 
     def _count(self, *args: Any, **kwargs: Any) -> None:
         self.preemptions += 1
         self._preempt(*args, **kwargs)
+
+    def _measure(self, *args: Any, **kwargs: Any) -> Any:
+        output = self._schedule(*args, **kwargs)
+        self.longest = max(self.longest, *output.num_scheduled_tokens.values(), 0)
+        return output
 
     async def stream(self, request: str, chunks: AsyncGenerator[Chunk, None]) -> AsyncIterator[Output]:
         queue = self.outputs[request] = asyncio.Queue()
@@ -162,7 +170,8 @@ async def converse(policy: str) -> None:
     guard = not policy.startswith(UNGUARDED)
     chosen = parse_policy(policy.removeprefix(UNGUARDED), BLOCK)
     longest = LONGEST[chosen.bounded]
-    each = peak_blocks(chosen, most_in_flight(profile.timing.most_tokens, BLOCK), BLOCK) if chosen.bounded else 32
+    in_flight = most_in_flight(profile.timing.most_tokens, BLOCK)
+    each = peak_blocks(chosen, in_flight, BLOCK) if chosen.bounded else 32
     pool, arguments = SESSIONS * each * BLOCK, {"max_model_len": longest}
     spec = WorkerSpec(profile, chosen, SESSIONS, pool, STANDIN, 1, None, None, Path("/dev/null"), arguments)
     rules = SessionRules(1, 4, 40, longest, spec.policy, guard, 1)
@@ -188,7 +197,8 @@ async def converse(policy: str) -> None:
             reporter.session.close()
             await reporter.session.wait_closed()
         running.cancel()
-        tell({"left": engine.blocks_used, "preemptions": engine.preemptions, "peak": each})
+        facts = {"left": engine.blocks_used, "preemptions": engine.preemptions, "longest": engine.longest}
+        tell(facts | {"in_flight": in_flight, "peak": each})
 
 
 def main(policies: list[str]) -> None:

@@ -50,6 +50,7 @@ def test_ledger_and_scheduler_agree(policy: str, told: Told):
     *rows, last = told.rows[policy]
     assert [row for row in rows if row.get("ledger") != row.get("engine") or "failed" in row] == [], told.errors
     assert (last["left"], last["preemptions"]) == (0, 0), last
+    assert last["longest"] == last["in_flight"], "fills and rollovers enter in chunks of I tokens"
     assert {row["sampled"] for row in rows} == {1, 4}
     through = {row["session"]: row["tokens"] for row in rows}
     rolled = {row["session"]: row["rollovers"] for row in rows}
