@@ -23,8 +23,8 @@ test: setup-dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/pytest $(PARALLEL) -m "not realtime and not alone and not peers and not thorough"
-	$(BIN)/pytest $(PARALLEL) -n 3 -m "realtime and not alone and not thorough"
-	$(BIN)/pytest -m alone
+	$(BIN)/pytest $(PARALLEL) -n 4 -m "realtime and not alone and not thorough" tests/spec tests/readme
+	$(BIN)/pytest -m alone tests/spec
 
 test-thorough: setup-dev
 	$(BIN)/pytest -m thorough
