@@ -12,7 +12,7 @@ PEERS   ?= .peers
 MOSHI   := moshi==0.2.13
 UNWANTED := torchvision torchaudio torchcodec
 
-.PHONY: demo test test-thorough test-peers setup setup-dev check-machine clean
+.PHONY: demo test types unit test-thorough test-peers setup setup-dev check-machine clean
 
 demo: setup
 	$(BIN)/metrobench capacity --model minicpm-o --budget 1s
@@ -20,11 +20,17 @@ demo: setup
 test: setup-dev
 	$(BIN)/ruff format --check metrobench tests benchmarks
 	$(BIN)/ruff check metrobench tests benchmarks
-	$(BIN)/mypy
 	$(BIN)/lint-imports
-	$(BIN)/pytest $(PARALLEL) -m "not realtime and not alone and not peers and not thorough"
+	$(MAKE) -j 2 types unit
 	$(BIN)/pytest $(PARALLEL) -n 4 -m "realtime and not alone and not thorough" tests/spec tests/readme
 	$(BIN)/pytest -m alone tests/spec
+
+# From a cold cache the types keep one core busy for a minute; what these tests prove does not depend on time.
+types:
+	$(BIN)/mypy
+
+unit:
+	$(BIN)/pytest $(PARALLEL) -m "not realtime and not alone and not peers and not thorough"
 
 test-thorough: setup-dev
 	$(BIN)/pytest -m thorough
