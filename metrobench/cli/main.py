@@ -26,6 +26,7 @@ COMMANDS = {
     "gate": "Is this no worse than the baseline? For CI: pass, fail or cannot tell.",
     "history": "Metrics of many records over time, and where they changed.",
     "serve": "The embedded worker alone, as a realtime WebSocket endpoint.",
+    "replay": "A session that --record-wire recorded, as a server that says it again.",
     "report": "Stored records again: terminal, HTML, Markdown, CSV or JSON.",
     "profiles": "The model profiles: rates, KV per session-minute, sessions per GPU.",
     "corpus": "Audio corpora: what there is, is it whole, and more of it.",
