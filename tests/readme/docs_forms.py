@@ -29,6 +29,14 @@ DOCS_FORMS: dict[str, Form] = {
     ),
     "metrobench collapse --model smoke --sessions 8 --trials 2 --duration 1m --pool-tokens 5984"
     " --kv unbounded,window:128+16": Form("0 of 1", line=TRIALS, because=LONG, measures=True),
+    "metrobench ramp --model smoke --offer 64 --rate 4/s --hold 15s --admission static:24": Form(
+        "offered",
+        code=(0, 3),
+        line='metrobench ramp --model smoke --offer 4 --rate 2/s --hold 2s --endpoint "$served"',
+        because=LONG,
+        needs="served",
+        measures=True,
+    ),
     "metrobench gate reports/base --baseline bench/baseline.json --update": FORMS[
         "metrobench gate reports/base --baseline baseline.json --update"
     ],
