@@ -10,6 +10,7 @@ TORCH_INDEX := https://download.pytorch.org/whl/cpu
 PARALLEL := -n 2 --dist loadscope --no-loadscope-reorder
 PEERS   ?= .peers
 MOSHI   := moshi==0.2.13
+WIRE    := vllm-omni==0.30.0 sglang-omni==0.1.9
 UNWANTED := torchvision torchaudio torchcodec
 
 .PHONY: demo docs test test-thorough test-peers setup setup-dev check-machine clean
@@ -34,7 +35,7 @@ test: setup-dev
 test-thorough: setup-dev
 	$(BIN)/pytest -m thorough
 
-test-peers: setup-dev $(PEERS)/.moshi
+test-peers: setup-dev $(PEERS)/.moshi $(PEERS)/.voxtral $(PEERS)/.wire
 	METROBENCH_PEERS=$(abspath $(PEERS)) $(BIN)/pytest -m peers
 
 setup: $(VENV)/.installed
@@ -82,6 +83,18 @@ $(PEERS)/.moshi: tests/peers/make_moshi.py
 	$(PEERS)/moshi/bin/pip install -q --disable-pip-version-check --no-deps "$(MOSHI)"
 	$(PEERS)/moshi/bin/pip install -q --disable-pip-version-check sphn einops safetensors huggingface-hub sentencepiece aiohttp numpy
 	$(PEERS)/moshi/bin/python tests/peers/make_moshi.py $(PEERS)/tiny-moshi
+	@touch $@
+
+$(PEERS)/.voxtral: tests/peers/make_voxtral.py | setup-dev
+	$(BIN)/python tests/peers/make_voxtral.py $(PEERS)/tiny-voxtral
+	@touch $@
+
+# Wire layers alone: their wheels without what they require, which is torch and an engine for a GPU.
+$(PEERS)/.wire:
+	$(PYTHON) -m venv $(PEERS)/wire
+	$(PEERS)/wire/bin/pip install -q --disable-pip-version-check numpy fastapi uvicorn websockets msgpack msgspec pybase64
+	$(PEERS)/wire/bin/pip install -q --disable-pip-version-check --no-deps --no-compile \
+	  --target $(PEERS)/wire/wheels $(WIRE)
 	@touch $@
 
 clean:

@@ -116,6 +116,8 @@ class ProbeRecord(msgspec.Struct):
     """What the server said of itself."""
     engine_idle: float | None = None
     """Share of the measured span in which the engine worked on no request."""
+    engine_latency: float | None = None
+    """Mean seconds that a frame was in the engine's hands; the rest of its latency is gateway, wire and client."""
     kv: str = ""
     """The KV policy asked for; empty: that of the record's setting."""
     aftermath: list[Aftermath] = msgspec.field(default_factory=list)

@@ -9,11 +9,15 @@ from typing import Any
 import pytest
 from hypothesis import settings
 
+pytest_plugins = ["tests.loaded"]
+
 settings.register_profile("untimed", deadline=None)
 settings.load_profile("untimed")
 
 TOGETHER = ("tests/worker", "tests/kvwindow")
 """Folders whose tests share one loaded vLLM."""
+BESIDE = {"tests/worker/test_ledger.py": "tests/kvwindow", "tests/worker/test_warmup.py": "tests/kvwindow"}
+"""Files that need vLLM in the tests' own process, as that folder's do."""
 FIRST = (
     "tests/spec/test_nothing_lost.py",
     "tests/worker",
@@ -27,7 +31,7 @@ FIRST = (
 def group(nodeid: str) -> str:
     """The folder of tests that share a loaded vLLM, else the file."""
     file = nodeid.partition("::")[0]
-    folder = str(PurePosixPath(file).parent)
+    folder = BESIDE.get(file, str(PurePosixPath(file).parent))
     return folder if folder in TOGETHER else file
 
 

@@ -401,6 +401,8 @@ class Bench:
                 raise
             except BaseException as error:
                 self.record.status, self.record.error = "failed", f"{type(error).__name__}: {error}"
+                if not self.folder.path.is_dir():
+                    raise MetrobenchError(f"{self.folder.path} was removed during the run", "measure again") from error
                 raise
             finally:
                 self.interrupts.finish()
@@ -408,18 +410,24 @@ class Bench:
                 for kept in self.folder.path.glob(f"{self._table.stem}.*"):
                     kept.unlink(missing_ok=True)
                 self.record.wall_seconds = round(time.monotonic() - self._begin, 1)
-                self.folder.write(self.record)
-                self.live.status("writing the page")
-                if complaint := html.write(self.folder, self.record):
-                    self.live.line(complaint)
+                if self.folder.path.is_dir():
+                    self._write_all()
                 self.live.clear()
                 self.folder.close()
 
+    def _write_all(self) -> None:
+        self.folder.write(self.record)
+        self.live.status("writing the page")
+        if complaint := html.write(self.folder, self.record):
+            self.live.line(complaint)
+
     def add(self, probe: ProbeRecord, folder: str) -> None:
-        """Note one measured run, and its warnings."""
+        """Note one measured run and its warnings; one that was cut short after whole ones decides nothing, and warns of
+        nothing."""
         probe.folder = folder
+        whole = probe.outcome != "interrupted" or not self.record.probes
         self.record.probes.append(probe)
-        for warning in doubts(probe):
+        for warning in doubts(probe) if whole else []:
             self.warn(warning)
         self.folder.write(self.record)
         discard_raw(self.folder.path / folder)

@@ -72,8 +72,6 @@ class Observation(msgspec.Struct, frozen=True, gc=False):
     ready, class D: the newest turn whose speech is over)."""
     count: int = 1
     """FRAME_DONE: frames, from `frame` on, that this message completes (class B may answer several at once)."""
-    media_end: float | None = None
-    """Seconds of input audio covered up to the end of that frame."""
     tokens: int = -1
     """Content units in the answer; -1: not said."""
     flags: int = 0
@@ -196,9 +194,9 @@ class Endpoint(Protocol):
         """`decode` for one session: a function of its own where the protocol needs a memory."""
         ...
 
-    def mismatch(self, greeting: bytes) -> str:
-        """Why the frames that the server describes in its OPENED message are not this endpoint's; empty when they are,
-        or when it does not say."""
+    def mismatch(self, said: bytes) -> str:
+        """Why the frames that the server describes in its first message, or in the one that accepts the session, are
+        not this endpoint's; empty when they are, or when it does not say."""
         ...
 
     def can_fill(self, greeting: bytes) -> bool:
@@ -302,9 +300,9 @@ class EndpointBase:
         """`decode`, which keeps nothing."""
         return self.decode
 
-    def mismatch(self, greeting: bytes) -> str:
+    def mismatch(self, said: bytes) -> str:
         """The server does not describe its frames."""
-        del greeting
+        del said
         return ""
 
     def can_fill(self, greeting: bytes) -> bool:

@@ -13,6 +13,8 @@ from metrobench.endpoints.base import NOT_UNDERSTOOD, Kind, Observation
 LONGEST_TEXT = 300
 """Characters of a server's words that are kept."""
 
+SAME_MS = 0.5
+"""Milliseconds by which two equal lengths may differ."""
 OTHER = Observation(Kind.OTHER)
 OUTPUT = Observation(Kind.OUTPUT)
 OPENED = Observation(Kind.OPENED)
@@ -84,6 +86,13 @@ def goodbye(payload: bytes) -> Observation:
     """An event that ends the session. Raises one of UNREADABLE."""
     event = _closing.decode(payload)
     return Observation(Kind.CLOSED, message=f"{event.type}: {event.reason or 'no reason given'}"[:LONGEST_TEXT])
+
+
+def unlike(said_ms: float | None, ours: float, what: str = "a frame") -> str:
+    """Why a length that a server states is not the `ours` seconds that are sent; empty where it is, or is not said."""
+    if said_ms is None or abs(said_ms - ours * 1000.0) <= SAME_MS:
+        return ""
+    return f"the endpoint says that {what} is {said_ms:g} ms of audio, not {ours * 1000.0:g} ms"
 
 
 def append(pcm: bytes, rest: bytes = b"}", event: bytes = b"input_audio_buffer.append") -> bytes:

@@ -39,6 +39,18 @@ class _Meta(msgspec.Struct, gc=False):
     audio_duration_ms: float | None = None
 
 
+class _Capabilities(msgspec.Struct, gc=False):
+    chunk_period_ms: float | None = None
+
+
+class _Session(msgspec.Struct, gc=False):
+    capabilities: _Capabilities | None = None
+
+
+class _SessionEvent(msgspec.Struct, gc=False):
+    session: _Session | None = None
+
+
 class _Event(msgspec.Struct, gc=False):
     type: str = ""
     server_event_seq: int = 0
@@ -49,6 +61,7 @@ class _Event(msgspec.Struct, gc=False):
 
 
 _event = msgspec.json.Decoder(_Event)
+_session_event = msgspec.json.Decoder(_SessionEvent)
 
 
 class OmniEndpoint(EndpointBase):
@@ -100,6 +113,16 @@ class OmniEndpoint(EndpointBase):
     def decoder(self) -> Callable[[bytes], Observation]:
         """Speech is counted by its length."""
         return _Decoder(self.unit).decode
+
+    def mismatch(self, said: bytes) -> str:
+        """Compares the unit with `capabilities` in `session.created`."""
+        try:
+            session = _session_event.decode(said).session
+        except UNREADABLE:
+            return ""
+        return (
+            events.unlike(session.capabilities.chunk_period_ms, self.unit) if session and session.capabilities else ""
+        )
 
     def closing(self) -> list[bytes]:
         """`session.close`: without it the server keeps the place for 30 s."""

@@ -1,6 +1,6 @@
 """The OpenAI Realtime GA dialect with one event more for every consumed frame (protocols.md 3a and 7c).
 
-`metrobench.frame.done` carries the frame's index and media time, so an answer is tied to its frame without guessing.
+`metrobench.frame.done` carries the frame's index, so an answer is tied to its frame without guessing.
 """
 
 from __future__ import annotations
@@ -8,7 +8,8 @@ from __future__ import annotations
 import msgspec
 import pybase64
 
-from metrobench.endpoints.base import NOT_UNDERSTOOD, UNREADABLE, EndpointBase, Kind, Observation
+from metrobench.endpoints import events
+from metrobench.endpoints.base import UNREADABLE, EndpointBase, Kind, Observation
 from metrobench.measure.facts import FrameFlag
 
 FATAL_CODES = frozenset(
@@ -36,14 +37,8 @@ class _Head(msgspec.Struct, gc=False):
     type: str = ""
 
 
-class _MediaTime(msgspec.Struct, gc=False):
-    start_ms: float = 0.0
-    duration_ms: float = 0.0
-
-
 class _FrameDone(msgspec.Struct, gc=False):
     frame: int
-    media_time: _MediaTime | None = None
     tokens: int = -1
     speaking: bool = False
     rollover: bool = False
@@ -130,19 +125,17 @@ class RealtimeEndpoint(EndpointBase):
             if kind == "error":
                 return _trouble(_error.decode(payload))
         except UNREADABLE as error:
-            return Observation(Kind.ERROR, code=NOT_UNDERSTOOD, message=str(error))
+            return events.not_understood(error)
         return _OTHER
 
-    def mismatch(self, greeting: bytes) -> str:
+    def mismatch(self, said: bytes) -> str:
         """Compares the unit and the first frame's length with `session.created`."""
-        info = session_info(greeting)
-        for said, ours, what in (
-            (info.unit_ms if info else None, self.unit, "a frame"),
-            (info.first_ready_ms if info else None, self.first_ready, "the first frame"),
-        ):
-            if said is not None and abs(said - ours * 1000.0) > 0.5:
-                return f"the endpoint says that {what} is {said:g} ms of audio, not {ours * 1000.0:g} ms"
-        return ""
+        info = session_info(said)
+        if info is None:
+            return ""
+        return events.unlike(info.unit_ms, self.unit) or events.unlike(
+            info.first_ready_ms, self.first_ready, "the first frame"
+        )
 
     def can_fill(self, greeting: bytes) -> bool:
         """`can_fill` in the description of itself that this dialect adds to `session.created`."""
@@ -164,11 +157,9 @@ def session_info(payload: bytes) -> SessionInfo | None:
 
 
 def _done(message: _FrameDone) -> Observation:
-    media = message.media_time
     return Observation(
         Kind.FRAME_DONE,
         frame=message.frame,
-        media_end=(media.start_ms + media.duration_ms) / 1000.0 if media else None,
         tokens=message.tokens,
         flags=FrameFlag.CONTENT_DUE
         | (FrameFlag.SPEAKING if message.speaking else 0)
@@ -184,4 +175,5 @@ def _trouble(message: _Error) -> Observation:
         code, text, signals = body.code or "", body.message or "", body.metrobench
     else:
         code, text = message.code or "", ""
-    return Observation(Kind.ERROR, code=code, message=text, fatal=code in FATAL_CODES, signals=signals)
+    limit = events.LONGEST_TEXT
+    return Observation(Kind.ERROR, code=code[:limit], message=text[:limit], fatal=code in FATAL_CODES, signals=signals)

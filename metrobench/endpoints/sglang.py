@@ -25,6 +25,22 @@ class _Sglang(msgspec.Struct, gc=False):
     fatal: bool | None = None
 
 
+class _Granted(msgspec.Struct, gc=False):
+    native_unit_ms: float | None = None
+
+
+class _Grants(msgspec.Struct, gc=False):
+    granted: _Granted | None = None
+
+
+class _Session(msgspec.Struct, gc=False):
+    sglang: _Grants | None = None
+
+
+class _SessionEvent(msgspec.Struct, gc=False):
+    session: _Session | None = None
+
+
 class _Event(msgspec.Struct, gc=False):
     type: str = ""
     unit_id: str | None = None
@@ -32,6 +48,7 @@ class _Event(msgspec.Struct, gc=False):
 
 
 _event = msgspec.json.Decoder(_Event)
+_session_event = msgspec.json.Decoder(_SessionEvent)
 
 
 class SglangOmniEndpoint(EndpointBase):
@@ -89,6 +106,15 @@ class SglangOmniEndpoint(EndpointBase):
         except UNREADABLE as error:
             return events.not_understood(error)
         return events.OTHER
+
+    def mismatch(self, said: bytes) -> str:
+        """Compares the unit with what `session.updated` grants."""
+        try:
+            session = _session_event.decode(said).session
+        except UNREADABLE:
+            return ""
+        granted = session.sglang.granted if session and session.sglang else None
+        return events.unlike(granted.native_unit_ms, self.unit) if granted else ""
 
     def closing(self) -> list[bytes]:
         """`session.close`."""

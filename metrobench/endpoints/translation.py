@@ -104,4 +104,4 @@ class _Decoder:
         if count <= 0:
             return events.OTHER
         self._answered = frames
-        return Observation(Kind.FRAME_DONE, frame=first, count=count, media_end=elapsed / 1000.0)
+        return Observation(Kind.FRAME_DONE, frame=first, count=count)

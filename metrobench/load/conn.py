@@ -76,7 +76,8 @@ class Conn(WSListener):  # type: ignore[misc]
         self.alive = False
         self.accepted = False
         self.over = False
-        self.greeting = b""
+        self.greeting = self.acceptance = b""
+        """The server's first message, and the one that accepts the session."""
         self.waits = ""
         """What a server that has no place for the session yet said last."""
         self.turns = Turns(book.ready, facts.phase)
@@ -218,6 +219,7 @@ class Conn(WSListener):  # type: ignore[misc]
             if book.t0 and 0 <= frame < len(book.ready):
                 book.spool.first(self.row(frame), now - book.t0)
         elif kind is Kind.ACCEPTED:
+            self.acceptance = self.acceptance or payload
             self._greet(payload)
             self._accept(seen)
         elif kind is Kind.OPENED:

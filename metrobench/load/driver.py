@@ -139,7 +139,8 @@ class Driver:
         await accept_all(conns, fill, spec.fill_timeout if fill else spec.connect_timeout)
         ticker.cancel()
         greeting = next((conn.greeting for conn in conns if conn.greeting), b"")
-        if wrong := self._endpoint.mismatch(greeting):
+        acceptance = next((conn.acceptance for conn in conns if conn.acceptance), b"")
+        if wrong := self._endpoint.mismatch(greeting) or self._endpoint.mismatch(acceptance):
             raise UsageError(wrong, "name the profile that fits it with --model")
         event = self._filling("filled")
         event.greeting = spec.access.clean(greeting.decode("utf-8", "replace"))

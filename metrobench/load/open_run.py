@@ -117,13 +117,21 @@ class OpenRun(Streaming):
         """The server's first message: ask for the session."""
         if not self._checked:
             self._checked = True
-            if wrong := self._endpoint.mismatch(conn.greeting):
-                self.fail(UsageError(wrong, "choose the model profile that fits the endpoint"))
+            if self._unlike(conn.greeting):
                 return
         conn.open(self._spec.fill_tokens if self._endpoint.can_fill(conn.greeting) else 0)
 
+    def _unlike(self, said: bytes) -> bool:
+        """The frames that the server describes are not ours: nothing can be measured."""
+        wrong = self._endpoint.mismatch(said)
+        if wrong:
+            self.fail(UsageError(wrong, "name the profile that fits it with --model"))
+        return bool(wrong)
+
     def _begin(self, conn: Conn) -> None:
         """Its audio begins now, or never."""
+        if self._unlike(conn.acceptance):
+            return
         if not conn.accepted and not conn.over:
             waited = conn.facts.phase - (conn.facts.t_arrived or 0.0)
             conn.refuse(f"not accepted within {waited:.1f} s of its arrival")

@@ -56,9 +56,11 @@ TELEMETRY_FIELDS = (
     "preemptions",  # cumulative, as the engine says
     "steal",  # fraction of CPU time stolen by the hypervisor since the last sample
     "admission_cap",  # sessions that the worker's admission would allow (null: no limit)
+    "frames",  # cumulative frames answered by the gateway
+    "engine_seconds",  # cumulative seconds these frames were in the engine's hands
 )
 """Columns of telemetry.parquet, float64, null where a source does not exist."""
-LATER_FIELDS = frozenset({"admission_cap", "machine_cpu", "parent_cpu"})
+LATER_FIELDS = frozenset({"admission_cap", "frames", "engine_seconds", "machine_cpu", "parent_cpu"})
 """Those that records of earlier versions lack."""
 
 

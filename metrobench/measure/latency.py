@@ -18,6 +18,8 @@ class Latency(Struct, frozen=True):
     """Median of L."""
     p99: float | None
     """99th percentile of L."""
+    mean: float | None
+    """Mean L of the answered frames."""
     largest: float | None
     """Largest L of an answered frame."""
     jitter: float | None
@@ -44,7 +46,7 @@ def latency(span: Span) -> Latency:
     if p50 is None or p99 is None:
         absent["jitter"] = "needs p50 and p99"
     if not answered.any():
-        absent["largest"] = "no frame was answered"
+        absent["mean"] = absent["largest"] = "no frame was answered"
     has_first = answered & np.isfinite(span.first)
     first = (span.first - span.ready)[has_first]
     sd = _interval_sd(span, answered)
@@ -53,6 +55,7 @@ def latency(span: Span) -> Latency:
     return Latency(
         p50=p50,
         p99=p99,
+        mean=float(span.latency[answered].mean()) if answered.any() else None,
         largest=float(span.latency[answered].max()) if answered.any() else None,
         jitter=None if p50 is None or p99 is None else p99 - p50,
         interval_sd=float(np.median(sd)) if len(sd) else None,

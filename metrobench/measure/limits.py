@@ -16,6 +16,8 @@ KV_FULL = 0.95
 """Share of the KV pool in use above which it counts as full."""
 NEVER_IDLE = 0.02
 """Share of the samples without a request at work up to which an engine counts as never idle."""
+MOSTLY = 0.5
+"""Share of the frames' mean latency from which on the part that takes it is what limits."""
 NEAR_POSITIONS = 0.98
 """Share of the positions of a request in use above which they count as used up."""
 
@@ -51,6 +53,8 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     engine_idle: float | None = None
     """Share of the measured span in which the engine worked on no request. The process of an engine on a GPU may rest
     while the GPU works: its CPU share alone says little."""
+    engine_latency: float | None = None
+    """Mean seconds that a frame was in the engine's hands."""
     positions_share: float | None = None
     """Largest session's tokens as a share of the positions it may reach."""
     close_reasons: tuple[str, ...] = ()
@@ -134,6 +138,8 @@ def _queue(failed: Verdict, evidence: Evidence, passed: Verdict | None) -> Limit
     shares = f"engine core {percent(engine, 0)}, gateway {_share(front)}, client {_share(client)}"
     if evidence.engine_shares_core and engine + beside >= FULL:
         return LimitedBy(Limit.UNKNOWN, f"{behind}; engine, gateway and client share one full core ({shares})")
+    if (inside := _inside(failed, evidence)) is not None:
+        return LimitedBy(Limit.COMPUTE, f"{behind}; {inside} ({shares})")
     if engine >= FULL and beside >= FULL:
         return LimitedBy(Limit.UNKNOWN, f"{behind}; the engine's core and the core beside it were both full ({shares})")
     if engine >= FULL:
@@ -144,6 +150,14 @@ def _queue(failed: Verdict, evidence: Evidence, passed: Verdict | None) -> Limit
     if evidence.engine_idle is not None and evidence.engine_idle <= NEVER_IDLE:
         return LimitedBy(Limit.COMPUTE, f"{behind}; the engine was never idle, and no core beside it full ({shares})")
     return LimitedBy(Limit.UNKNOWN, f"{behind}, with no core full ({shares})")
+
+
+def _inside(failed: Verdict, evidence: Evidence) -> str | None:
+    """In words, that the engine has a frame for most of its latency; None: it has not, or that is not known."""
+    mine, whole = evidence.engine_latency, failed.latency.mean
+    if mine is None or not whole or mine < MOSTLY * whole:
+        return None
+    return f"the engine has a frame for {seconds(min(mine, whole))} of {seconds(whole)} on average"
 
 
 def _latency_words(failed: Verdict, passed: Verdict | None) -> str:

@@ -40,6 +40,20 @@ def idle_share(rows: Sequence[Row], plan: Plan) -> float | None:
     return round(sum(value == 0 for value in seen) / len(seen), 3) if seen else None
 
 
+def engine_latency(rows: Sequence[Row], plan: Plan) -> float | None:
+    """Mean seconds that a frame of the measured span was in the engine's hands; None: not seen."""
+    begin, end = _measured(plan)
+    seen = [
+        (frames, spent)
+        for row in rows
+        if (t := row.get("t")) is not None and begin <= t <= end
+        if (frames := row.get("frames")) is not None and (spent := row.get("engine_seconds")) is not None
+    ]
+    if len(seen) < 2 or seen[-1][0] <= seen[0][0]:
+        return None
+    return round((seen[-1][1] - seen[0][1]) / (seen[-1][0] - seen[0][0]), 6)
+
+
 def _measured(plan: Plan) -> tuple[float, float]:
     begin = plan.cut_frames * plan.unit
     return begin, begin + plan.span + plan.budget

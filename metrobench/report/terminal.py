@@ -194,6 +194,9 @@ def check(record: Record, probe: ProbeRecord, answered: int) -> str:
         lines += _hang(
             "                ", f"slowest answer {seconds(latency['largest'])}, budget {seconds(verdict['budget'])}"
         )
+    if misses["early"]:
+        lines += _hang("  tie lost      ", f"{misses['early']} came before the audio they claim to answer: --model")
+        lines += _hang("                ", "names another frame length than the server's, or --protocol is wrong")
     for reason in probe.close_reasons:
         lines += _hang("  server says   ", reason)
     return "\n".join(lines)

@@ -9,6 +9,7 @@ from contextlib import aclosing
 from dataclasses import dataclass, fields
 from functools import cache
 from pathlib import Path
+from time import monotonic
 from typing import Any, Protocol
 
 from metrobench.errors import UnreachableError, UsageError
@@ -50,6 +51,8 @@ class Output:
     finished: bool
     ended: str = ""
     """Not empty: the engine ended the session, for this reason."""
+    engine_seconds: float = 0.0
+    """With the last tokens of a chunk: from handing it to the engine until the engine had sampled them."""
 
 
 @dataclass(slots=True)
@@ -63,6 +66,10 @@ class EngineStats:
     prefix_hits: float = 0.0
     preemptions: float = 0.0
     steps: int = 0
+    frames: int = 0
+    """Frames answered."""
+    engine_seconds: float = 0.0
+    """Sum of their Output.engine_seconds."""
 
 
 class Engine(Protocol):
@@ -123,7 +130,9 @@ class VllmEngine:
             if name in ("TypeError", "ValueError"):
                 raise UsageError(f"vLLM refuses these arguments: {message}") from error
             raise UnreachableError(f"vLLM does not start: {message}") from error
-        Gather(self._llm.output_processor)
+        self._gather = Gather(self._llm.output_processor)
+        self._given: dict[str, float] = {}
+        """When the engine got each request's last input, CLOCK_MONOTONIC."""
         config = self._llm.vllm_config
         self.block_size = int(config.cache_config.block_size)
         self.num_blocks = int(config.cache_config.num_gpu_blocks)
@@ -160,18 +169,24 @@ class VllmEngine:
         """See Engine.stream."""
         from vllm.v1.engine.exceptions import EngineDeadError as VllmDead
 
-        outputs = self._llm.generate(self._inputs(chunks), self._sampling(1), request_id=request)
+        outputs = self._llm.generate(self._inputs(request, chunks), self._sampling(1), request_id=request)
         try:
             async with aclosing(outputs):
                 async for output in outputs:
                     part = output.outputs[0]
                     ended = ENDS.get(str(part.stop_reason), "")
-                    yield Output(list(part.token_ids), part.finish_reason is not None, ended)
+                    finished = part.finish_reason is not None
+                    worked = self._gather.ended.get(request, 0.0) - self._given[request] if finished else 0.0
+                    yield Output(list(part.token_ids), finished, ended, max(0.0, worked))
         except VllmDead as error:
             raise EngineDeadError("the engine process is gone") from error
+        finally:
+            self._given.pop(request, None)
+            self._gather.ended.pop(request, None)
 
-    async def _inputs(self, chunks: AsyncGenerator[Chunk, None]) -> AsyncGenerator[Any, None]:
+    async def _inputs(self, request: str, chunks: AsyncGenerator[Chunk, None]) -> AsyncGenerator[Any, None]:
         async for chunk in chunks:
+            self._given[request] = monotonic()
             yield self._input(prompt=self._prompt(chunk.tokens), sampling_params=self._sampling(chunk.decode))
 
     @staticmethod

@@ -164,4 +164,6 @@ def _snapshot(engine: VllmEngine, gateway: Gateway, pid: int) -> dict[str, Any]:
         "backlog": float(sum(session.backlog for session in sessions)),
         "prefix_hits": stats.prefix_hits,
         "preemptions": stats.preemptions,
+        "frames": float(stats.frames),
+        "engine_seconds": stats.engine_seconds,
     }

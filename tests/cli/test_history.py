@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import assert_plain_error, metrobench
+from tests.cli.command import assert_plain_error, in_process
 from tests.report import made
 
 
@@ -32,7 +32,7 @@ def records(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_a_loss_is_dated_and_the_engine_that_came_with_it_is_named(records: Path):
-    done = metrobench("history", str(records), cwd=records)
+    done = in_process("history", str(records), cwd=records)
     assert done.code == 0, done
     lines = [" ".join(line.split()) for line in done.out.splitlines()]
     assert "2026-11-04 09:00 30 (3 records) -25.0 %" in lines
@@ -43,7 +43,7 @@ def test_a_loss_is_dated_and_the_engine_that_came_with_it_is_named(records: Path
 
 def test_the_page_holds_the_plot_and_loads_nothing(records: Path, tmp_path: Path):
     file = tmp_path / "history.html"
-    done = metrobench("history", str(records), "--out", str(file), cwd=records)
+    done = in_process("history", str(records), "--out", str(file), cwd=records)
     assert done.code == 0, done
     text = file.read_text()
     assert "<svg" in text and "1 series, 1 changed." in text
@@ -51,7 +51,7 @@ def test_the_page_holds_the_plot_and_loads_nothing(records: Path, tmp_path: Path
 
 
 def test_the_same_as_json(records: Path):
-    done = metrobench("history", str(records), "--format", "json", "--metric", "mscs", cwd=records)
+    done = in_process("history", str(records), "--format", "json", "--metric", "mscs", cwd=records)
     (series,) = json.loads(done.out)["series"]
     assert [change["count"] for change in series["changes"]] == [2, 3]
 
@@ -60,7 +60,7 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_shown(records: Path, tmp_p
     shutil.copytree(records, tmp_path / "all")
     (tmp_path / "all" / "2026-11-07T09-00-00-capacity-smoke").mkdir()
     (tmp_path / "all" / "2026-11-07T09-00-00-capacity-smoke" / "run.json").write_text('{"schema": 1')
-    done = metrobench("history", "all", cwd=tmp_path)
+    done = in_process("history", "all", cwd=tmp_path)
     assert done.code == 0
     assert "is not a metrobench record" in " ".join(done.out.split())
 
@@ -75,4 +75,4 @@ def test_what_cannot_be_read_is_named_and_the_rest_is_shown(records: Path, tmp_p
 )
 def test_wrong_input_is_a_sentence_and_exit_2(tmp_path: Path, arguments: tuple[str, ...], words: str):
     (tmp_path / "empty").mkdir()
-    assert_plain_error(metrobench("history", *arguments, cwd=tmp_path), 2, words)
+    assert_plain_error(in_process("history", *arguments, cwd=tmp_path), 2, words)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.command import assert_plain_error, metrobench
+from tests.cli.command import assert_plain_error, in_process
 
 URL = "ws://127.0.0.1:9/v1/realtime"
 
@@ -25,12 +25,12 @@ URL = "ws://127.0.0.1:9/v1/realtime"
     ],
 )
 def test_wrong_options_are_named_and_nothing_is_written(tmp_path: Path, arguments: list[str], words: str) -> None:
-    done = metrobench("ramp", "--offer", "10", *arguments, cwd=tmp_path)
+    done = in_process("ramp", "--offer", "10", *arguments, cwd=tmp_path)
     assert_plain_error(done, 2, words)
     assert not (tmp_path / "reports").exists()
 
 
 def test_a_broken_workload_file_names_its_field(tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text('name = "mine"\ntitle = "Mine."\n[arrivals]\nrate = "fast"\n')
-    done = metrobench("ramp", "--offer", "10", "--workload", "mine.toml", cwd=tmp_path)
+    done = in_process("ramp", "--offer", "10", "--workload", "mine.toml", cwd=tmp_path)
     assert_plain_error(done, 2, "mine.toml", "arrivals.rate")

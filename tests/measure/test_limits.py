@@ -51,6 +51,22 @@ def test_growing_latency_is_put_down_to_the_core_that_was_full(evidence: Evidenc
     assert found.why
 
 
+@pytest.mark.parametrize(
+    ("engine_latency", "limit"),
+    [(None, Limit.UNKNOWN), (0.0, Limit.UNKNOWN), (0.4, Limit.UNKNOWN), (0.6, Limit.COMPUTE), (9.0, Limit.COMPUTE)],
+)
+def test_the_engine_limits_where_it_has_a_frame_most_of_its_time(engine_latency, limit) -> None:
+    failed = overloaded()
+    share = None if engine_latency is None else engine_latency * failed.latency.mean
+    evidence = Evidence(engine_cpu=0.9, front_cpu=0.93, client_cpu=0.2, engine_idle=1.0, engine_latency=share)
+    assert limited_by(failed, evidence).limit is limit
+
+
+def test_a_full_gateway_in_front_of_an_engine_with_little_to_do_is_the_limit() -> None:
+    evidence = Evidence(engine_cpu=0.5, front_cpu=0.93, client_cpu=0.2, engine_latency=0.01)
+    assert limited_by(overloaded(), evidence).limit is Limit.GATEWAY
+
+
 def test_with_nothing_failed_nothing_is_known_to_limit() -> None:
     assert limited_by(None, Evidence(engine_cpu=1.0)).limit is Limit.UNKNOWN
 

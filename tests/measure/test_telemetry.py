@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from metrobench.measure.telemetry import cpu_shares, idle_share, mean, peak, since
+from metrobench.measure.telemetry import cpu_shares, engine_latency, idle_share, mean, peak, since
 from tests.report.made import plan, telemetry
 
 
@@ -22,6 +22,15 @@ def test_an_engine_is_idle_in_the_samples_in_which_nothing_runs() -> None:
     rows = [{"t": begin + place, "running": float(place % 4)} for place in range(8)]
     assert idle_share([*outside, *rows], plan()) == 0.25
     assert idle_share(outside, plan()) is None
+
+
+def test_the_engine_s_part_of_a_frame_is_a_mean_over_the_frames_of_the_measured_span() -> None:
+    begin = plan().cut_frames * plan().unit
+    rows = [{"t": begin + place, "frames": 100.0 + 10 * place, "engine_seconds": 7.0 + 3 * place} for place in range(5)]
+    before = [{"t": begin - 1, "frames": 0.0, "engine_seconds": 0.0}]
+    assert engine_latency([*before, *rows], plan()) == pytest.approx(0.3)
+    assert engine_latency(before, plan()) is None
+    assert engine_latency([row | {"frames": 5.0} for row in rows], plan()) is None
 
 
 def test_others_need_every_process_to_be_visible() -> None:

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,18 +9,16 @@ from typing import Any
 import numpy as np
 import pytest
 
-from metrobench.corpus.manifest import default_clips
 from metrobench.endpoints.moshi import UNIT
-from metrobench.endpoints.registry import fit
-from metrobench.load.process import LoadProcess
-from metrobench.load.spec import LoadEvent, LoadSpec
+from metrobench.load.spec import LoadEvent
 from metrobench.measure.facts import RunFacts
+from tests.peers import streaming
+from tests.peers.launch import metrobench, skip_if_busy
 from tests.peers.moshi_servers import moshi_servers
 
 pytestmark = [pytest.mark.peers, pytest.mark.timeout(600)]
 
-BUDGET = 0.4
-"""Frames of 80 ms on a machine that is shared: the wire is tested here, not the speed."""
+MOSHI = ("--model", "moshi", "--protocol", "moshi")
 
 
 @pytest.fixture(scope="module")
@@ -41,45 +36,8 @@ def two(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
 
 
 def stream(url: str, folder: Path, **changes: Any) -> tuple[list[LoadEvent], RunFacts]:
-    """One run of the load process, stopped when its frames are decided."""
-    said = fit("moshi", UNIT, 24_000)
-    fields: dict[str, Any] = {"sessions": 1, "frames": 40, "max_frames": 40, "connect_timeout": 20.0} | changes
-    spec = LoadSpec(
-        protocol="moshi",
-        url=url,
-        budget=BUDGET,
-        unit=said.unit,
-        first_ready=said.first_ready,
-        sample_rate=said.sample_rate,
-        seed=1,
-        clips=default_clips()[:3],
-        cut_frames=0,
-        spool=folder / "spool",
-        **fields,
-    )
-    events = []
-    with LoadProcess(spec) as load:
-        load.start()
-        for event in load.events(120.0):
-            events.append(event)
-            if event.kind == "judge":
-                load.stop()
-        return events, load.facts()
-
-
-def metrobench(*words: str) -> tuple[int, dict[str, Any]]:
-    """Exit code and record of a command against an endpoint."""
-    asked = [sys.executable, "-m", "metrobench", *words, "--model", "moshi", "--protocol", "moshi", "--json"]
-    done = subprocess.run(asked, capture_output=True, text=True, timeout=500)
-    assert done.stdout, done.stderr
-    return done.returncode, json.loads(done.stdout)
-
-
-def skip_if_busy(record: dict[str, Any]) -> None:
-    """What a client that had no time for its own schedule measured proves nothing."""
-    assert record["status"] == "complete"
-    if all(probe["outcome"] == "void" for probe in record["probes"]):
-        pytest.skip(f"this machine is too busy: {record['probes'][0]['reasons'][0]}")
+    """A run of the load process."""
+    return streaming.stream("moshi", url, folder, UNIT, 24_000, **changes)
 
 
 def test_reply_r_needs_frame_r_plus_1(one: str, tmp_path: Path) -> None:
@@ -109,14 +67,14 @@ def test_the_server_is_free_again_after_a_run(one: str, tmp_path: Path) -> None:
 
 
 def test_check_says_that_it_answers(one: str, tmp_path: Path) -> None:
-    code, record = metrobench("check", "--endpoint", one, "--budget", "400ms", "--out", str(tmp_path))
+    code, record = metrobench("check", *MOSHI, "--endpoint", one, "--budget", "400ms", "--out", str(tmp_path))
     assert code == 0
     assert record["status"] == "complete"
 
 
 def test_run_judges_two_sessions(two: str, tmp_path: Path) -> None:
     words = ["--sessions", "2", "--duration", "10s", "--budget", "400ms", "--endpoint", two, "--out", str(tmp_path)]
-    _, record = metrobench("run", *words)
+    _, record = metrobench("run", *MOSHI, *words)
     (probe,) = record["probes"]
     skip_if_busy(record)
     assert probe["sessions"] == 2
@@ -127,7 +85,7 @@ def test_run_judges_two_sessions(two: str, tmp_path: Path) -> None:
 
 def test_capacity_never_exceeds_the_number_of_servers(two: str, tmp_path: Path) -> None:
     words = ["--effort", "quick", "--max-time", "3m", "--max-sessions", "4", "--budget", "400ms", "--yes"]
-    _, record = metrobench("capacity", *words, "--endpoint", two, "--out", str(tmp_path))
+    _, record = metrobench("capacity", *MOSHI, *words, "--endpoint", two, "--out", str(tmp_path))
     skip_if_busy(record)
     mscs = record["result"]["mscs"]
     assert mscs["hi"] == 3 or mscs["failed_once"] is not None

@@ -128,10 +128,8 @@ def _parameters() -> list[object]:
     for command in told():
         form = ALL_FORMS.get(command)
         marks = [pytest.mark.timeout(400)] if form else []
-        if form and form.measures:
-            marks.append(pytest.mark.realtime)
         if form and (form.needs == "served" or form.measures):
-            marks.append(pytest.mark.engine)
+            marks += [pytest.mark.realtime, pytest.mark.engine]
         found.append(pytest.param(command, marks=marks, id=command))
     return found
 

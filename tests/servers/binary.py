@@ -18,7 +18,7 @@ import uvloop
 from picows import WSFrame, WSMsgType, WSTransport
 
 from metrobench.endpoints import ogg, opus
-from tests.servers.truth import ALL, Script, TruthServer, World, _serve, _Session
+from tests.servers.truth import Script, TruthServer, World, _serve, _Session
 
 RATE = 24_000
 UNIT = 0.080
@@ -27,6 +27,8 @@ MUTE_FRAME = bytes([13 << 3 | 1])  # an Opus packet of two empty 20 ms frames
 
 class _Binary(_Session):
     """What both dialects share: binary messages, fragments, no session to configure."""
+
+    wire = WSMsgType.BINARY
 
     def __init__(self, world: World, number: int) -> None:
         super().__init__(world, number)
@@ -77,13 +79,6 @@ class _Binary(_Session):
         """Errors of the base class, in this dialect."""
         self.send(self.error_message(message["error"]["code"]))
 
-    def times(self, frame: int) -> int:
-        """How often a frame is answered: twice, never, or once."""
-        script = self.world.script
-        if any(s in (self.number, ALL) and f == frame for s, f in script.dropped):
-            return 0
-        return 2 if any(s in (self.number, ALL) and f == frame for s, f in script.doubled) else 1
-
     def welcome(self) -> None:
         raise NotImplementedError
 
@@ -123,18 +118,17 @@ class MoshiSession(_Binary):
         packets = [packet for packet in ogg.packets(message[1:]) if not opus.is_header(packet)]
         self.heard(round(sum(map(opus.duration, packets)) * RATE))
 
-    def answer(self, k: int) -> None:
-        for _ in range(self.times(k)):
-            before = b"" if self.pages else self.headers()
-            pages = [ogg.page(MUTE_FRAME, 9, self.pages + n, 1920 * (self.pages + n - 1)) for n in range(2)]
-            self.pages += 2
-            if self.world.script.variant == "rust":
-                for page in pages:
-                    self.send(b"\x01" + page)
-            else:
-                self.send(b"\x01" + before + b"".join(pages))
-            if k % 4 == 0:
-                self.send(b"\x02 word")
+    def speak(self, k: int) -> None:
+        before = b"" if self.pages else self.headers()
+        pages = [ogg.page(MUTE_FRAME, 9, self.pages + n, 1920 * (self.pages + n - 1)) for n in range(2)]
+        self.pages += 2
+        if self.world.script.variant == "rust":
+            for page in pages:
+                self.send(b"\x01" + page)
+        else:
+            self.send(b"\x01" + before + b"".join(pages))
+        if k % 4 == 0:
+            self.send(b"\x02 word")
 
     def error_message(self, text: str) -> bytes:
         return b"\x05" + text.encode()
@@ -158,14 +152,13 @@ class KyutaiSession(_Binary):
             assert all(-1.0 <= sample <= 1.0 for sample in said["pcm"])
             self.heard(len(said["pcm"]))
 
-    def answer(self, k: int) -> None:
-        for _ in range(self.times(k)):
-            KyutaiSession.steps += 1
-            if k % 4 == 0:
-                self.pack({"type": "Word", "text": "word", "start_time": k * UNIT})
-            self.pack({"type": "Step", "step_idx": KyutaiSession.steps, "prs": [0.5] * 4, "buffered_pcm": 0})
-            if k % 4 == 1:
-                self.pack({"type": "EndWord", "stop_time": k * UNIT})
+    def speak(self, k: int) -> None:
+        KyutaiSession.steps += 1
+        if k % 4 == 0:
+            self.pack({"type": "Word", "text": "word", "start_time": k * UNIT})
+        self.pack({"type": "Step", "step_idx": KyutaiSession.steps, "prs": [0.5] * 4, "buffered_pcm": 0})
+        if k % 4 == 1:
+            self.pack({"type": "EndWord", "stop_time": k * UNIT})
 
     def pack(self, message: dict[str, Any]) -> None:
         self.send(msgspec.msgpack.encode(message))

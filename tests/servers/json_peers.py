@@ -77,13 +77,6 @@ class JsonSession(_Session):
             self.consume(self.frame)
             self.frame += 1
 
-    def answer(self, k: int) -> None:
-        script = self.world.script
-        if any(s in (self.number, ALL) and f == k for s, f in script.dropped):
-            return
-        for _ in range(2 if any(s in (self.number, ALL) and f == k for s, f in script.doubled) else 1):
-            self.speak(k)
-
     def later(self, seconds: float, message: dict[str, Any]) -> None:
         self.world.loop.call_later(seconds, self.say, message)
 
@@ -97,9 +90,6 @@ class JsonSession(_Session):
         raise NotImplementedError
 
     def take(self, message: dict[str, Any]) -> None:
-        raise NotImplementedError
-
-    def speak(self, k: int) -> None:
         raise NotImplementedError
 
 
@@ -167,7 +157,8 @@ class OmniSession(JsonSession):
         kind = message["type"]
         if kind == "session.update":
             assert message["session"]["extra_body"]["auto_response"] is True
-            session = {"id": f"duplex-{self.number}", "epoch": 0, "capabilities": {"chunk_period_ms": 1000}}
+            able = {"chunk_period_ms": self.world.script.unit * 1000.0}
+            session = {"id": f"duplex-{self.number}", "epoch": 0, "capabilities": able}
             self.later(self.world.script.accept_delay, {"type": "session.created", "session": session})
         elif kind == "input_audio_buffer.append":
             self.heard(message["audio"])

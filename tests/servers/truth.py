@@ -23,6 +23,10 @@ ALL = -1
 """Stands for every session or every frame in a script."""
 TICK = 0.02
 """Seconds between two looks at how late the server's own loop is."""
+GARBAGE = b"\x01\xc1{\xff[\x00"
+"""Neither JSON nor MessagePack nor Ogg."""
+HALF = b"\x81\x7e\x04\x00" + b'{"type":"response.created","delta":"'
+"""The first bytes of a text frame of 1024."""
 LAST_WORDS = 10.0
 """Seconds in which the server's process must have ended by itself."""
 
@@ -49,6 +53,10 @@ class Script:
     """(session, frame): the connection is reset, with no close."""
     error_at: list[tuple[int, int, str]] = field(default_factory=list)
     """(session, frame, code): an error message."""
+    garbage_at: list[tuple[int, int]] = field(default_factory=list)
+    """(session, frame): a message that no protocol knows comes before the answer."""
+    half_at: list[tuple[int, int]] = field(default_factory=list)
+    """(session, frame): half of a WebSocket frame comes in place of the answer, and nothing after it."""
     refuse: list[int] = field(default_factory=list)
     """Sessions that get `session_limit` and close 1013."""
     limit: int = 0
@@ -90,6 +98,8 @@ class Script:
 
 
 class _Session(WSListener):  # type: ignore[misc]
+    wire = WSMsgType.TEXT
+
     def __init__(self, world: World, number: int) -> None:
         self.world = world
         self.number = number
@@ -163,11 +173,28 @@ class _Session(WSListener):  # type: ignore[misc]
         for session, frame, code in script.error_at:
             if session in (self.number, ALL) and frame == k:
                 self.say({"type": "error", "error": {"type": "server_error", "code": code, "message": "scripted"}})
+        if any(session in (self.number, ALL) and frame == k for session, frame in script.garbage_at):
+            self.transport.send(self.wire, GARBAGE)
+        if any(session in (self.number, ALL) and frame == k for session, frame in script.half_at):
+            self.transport.underlying_transport.write(HALF)
+            self.open = False
+            return
         if any(session in (self.number, ALL) and k >= frame for session, frame in script.silent_from):
             return
         world.loop.call_at(world.answer_time(self.number, k), self.answer, k)
 
+    def times(self, k: int) -> int:
+        """How often a frame is answered: twice, never, or once."""
+        script = self.world.script
+        if any(session in (self.number, ALL) and frame == k for session, frame in script.dropped):
+            return 0
+        return 2 if any(session in (self.number, ALL) and frame == k for session, frame in script.doubled) else 1
+
     def answer(self, k: int) -> None:
+        for _ in range(self.times(k)):
+            self.speak(k)
+
+    def speak(self, k: int) -> None:
         script = self.world.script
         unit = script.unit * 1000
         hollow = any(s in (self.number, ALL) and f in (k, ALL) for s, f in script.hollow)

@@ -115,12 +115,14 @@ def test_a_slow_greeting_is_waited_for(protocol: str) -> None:
     assert not len(run(protocol, accept_delay=0.7).missed())
 
 
-@pytest.mark.parametrize("code", [1000, 1001, 1009, 1011, 1013])
-def test_a_close_is_recorded_with_its_code(protocol: str, code: int) -> None:
-    outcome = run(protocol, close_at=[(1, 5, code, "said so")])
-    ((victim,),) = [{session for session, _ in outcome.missed_frames()}]
-    facts = outcome.facts.sessions[victim]
-    assert (facts.close_code, facts.reason, facts.refused) == (code, "said so", False)
+def test_a_close_is_recorded_with_its_code(protocol: str) -> None:
+    codes = [1000, 1001, 1009, 1011, 1013]
+    closes = [(session, 5, code, f"said {code}") for session, code in enumerate(codes)]
+    outcome = run(protocol, sessions=len(codes) + 1, close_at=closes)
+    ended = [session for session in outcome.facts.sessions if session.t_closed is not None]
+    assert {session.session for session in ended} == {session for session, _ in outcome.missed_frames()}
+    assert {session.close_code: session.reason for session in ended} == {code: f"said {code}" for code in codes}
+    assert not any(session.refused for session in ended)
 
 
 def test_a_reset_connection_is_1006(protocol: str) -> None:

@@ -1,5 +1,6 @@
-"""What the load process finds out about servers of the JSON protocols: each behaviour with each protocol it makes
-sense for, several sessions at a time."""
+"""What the load process finds out about servers of the JSON protocols, several sessions at a time: a server in time and
+every way to end with each protocol, each other behaviour with one; with all it makes sense for in `make test-thorough`.
+"""
 
 from __future__ import annotations
 
@@ -24,6 +25,11 @@ CUT = 1
 SESSIONS = 3
 
 each = pytest.mark.parametrize
+
+
+def first(*names: str) -> list[Any]:
+    """One protocol for every check, the others for the thorough one."""
+    return [names[0], *(pytest.param(name, marks=pytest.mark.thorough) for name in names[1:])]
 
 
 def frames_of(name: str) -> int:
@@ -65,7 +71,7 @@ def test_a_server_in_time_is_met_whatever_else_it_says(name: str) -> None:
     assert not any(session.refused or session.t_closed or session.reason for session in outcome.facts.sessions)
 
 
-@each("name", ALL_PEERS)
+@each("name", first("vllm-omni", *(name for name in ALL_PEERS if name != "vllm-omni")))
 def test_lateness_and_jitter_are_as_long_as_they_are(name: str) -> None:
     outcome = run(name, latency=0.2, jitter=0.06)
     rows, late = outcome.measured(), latency(outcome)
@@ -100,7 +106,7 @@ def test_every_way_to_end_has_its_name(name: str) -> None:
     assert len(victims(outcome)) == 8
 
 
-@each("name", FRAMED)
+@each("name", first("sglang-omni", *(name for name in FRAMED if name != "sglang-omni")))
 def test_service_longer_than_a_frame_drifts(name: str) -> None:
     unit = PEERS[name].unit
     outcome = run(name, sessions=1, service=1.25 * unit, budget=1.0)
@@ -109,7 +115,7 @@ def test_service_longer_than_a_frame_drifts(name: str) -> None:
     assert slope == pytest.approx(0.25 * unit, abs=0.01)
 
 
-@each("name", FRAMED)
+@each("name", first("sglang-omni", *(name for name in FRAMED if name != "sglang-omni")))
 def test_one_session_more_than_fit_makes_all_of_them_late(name: str) -> None:
     unit = PEERS[name].unit
     assert not len(run(name, service=unit / 4).missed())
@@ -117,7 +123,7 @@ def test_one_session_more_than_fit_makes_all_of_them_late(name: str) -> None:
     assert victims(more) == set(range(6))
 
 
-@each("name", [name for name in ALL_PEERS if name not in (*COUNTED, "openai-translation")])
+@each("name", first("openai", *(name for name in ALL_PEERS if name not in (*COUNTED, "openai", "openai-translation"))))
 def test_an_answer_left_out_is_one_miss(name: str) -> None:
     assert [frame for _, frame in run(name, dropped=[(1, 2)]).missed_frames()] == [2]
 
@@ -130,7 +136,7 @@ def test_an_answer_left_out_of_a_count_delays_all_that_follow_by_a_frame(name: s
     assert shift == pytest.approx(PEERS[name].unit, abs=0.02)
 
 
-@each("name", ["vllm-realtime", "vllm-realtime/segments"])
+@each("name", first("vllm-realtime", "vllm-realtime/segments"))
 def test_a_goodbye_that_nobody_asked_for_ends_the_session(name: str) -> None:
     outcome = run(name, hollow=[(1, 2)])
     facts = outcome.facts.sessions[only(victims(outcome))]
@@ -149,14 +155,14 @@ def test_omni_s_speech_is_marked() -> None:
     assert set(rows["frame"][rows["flags"] & FrameFlag.SPEAKING > 0] % 4) == {3}
 
 
-@each("name", TURNS)
+@each("name", first(*TURNS))
 def test_an_answer_that_failed_is_a_missed_turn_and_an_error(name: str) -> None:
     outcome = run(name, hollow=[(1, 2)])
     assert [frame for _, frame in outcome.missed_frames()] == [2]
     assert "overloaded" in outcome.last("judge").message
 
 
-@each("name", TURNS)
+@each("name", first(*TURNS))
 @each(("pace", "broken"), [(0.03, False), (0.12, True)])
 def test_speech_that_comes_too_slowly_to_be_played_is_marked(name: str, pace: float, broken: bool) -> None:
     outcome = run(name, pace=pace, budget=0.5)

@@ -19,6 +19,7 @@ import pytest
 from metrobench.errors import UsageError
 from metrobench.load.spool import read_facts as read_spool
 from metrobench.records import Record, read_facts, read_record
+from tests.servers.truth import Script, TruthServer
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(400)]
 
@@ -106,6 +107,16 @@ def nothing_left(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         assert not list(Path(folder).iterdir())
 
 
+@pytest.fixture(params=["endpoint", pytest.param("worker", marks=pytest.mark.thorough)])
+def server(request: pytest.FixtureRequest) -> Iterator[tuple[str, ...]]:
+    """Options that name the server: a scripted one, which loads no vLLM, or none for a worker of the command's own."""
+    if request.param == "worker":
+        yield ()
+        return
+    with TruthServer(Script(unit=0.5, first_ready=0.5)) as scripted:
+        yield ("--endpoint", scripted.url)
+
+
 @pytest.mark.parametrize(
     ("signum", "code"), [pytest.param(signal.SIGINT, 130, marks=pytest.mark.thorough), (signal.SIGTERM, 143)]
 )
@@ -158,8 +169,8 @@ def test_a_worker_killed_in_mid_run_is_a_finding(tmp_path: Path) -> None:
     assert probe.verdict["misses"]["died"] == 4
 
 
-def test_a_load_process_killed_in_mid_run_keeps_its_facts(tmp_path: Path) -> None:
-    command = Command(tmp_path, "run", "--sessions", "4", "--duration", "60s")
+def test_a_load_process_killed_in_mid_run_keeps_its_facts(tmp_path: Path, server: tuple[str, ...]) -> None:
+    command = Command(tmp_path, "run", "--sessions", "4", "--duration", "60s", *server)
     command.wait_streaming()
     drivers = [
         child
@@ -213,9 +224,11 @@ def test_a_disk_too_small_shows_before_the_run(tmp_path: Path, small_disk: Calla
 
 
 @pytest.mark.skipif(os.geteuid() != 0 or shutil.which("mount") is None, reason="mounting a small disk needs root")
-def test_a_disk_that_fills_in_mid_run_loses_nothing(tmp_path: Path, small_disk: Callable[[str], Path]) -> None:
+def test_a_disk_that_fills_in_mid_run_loses_nothing(
+    tmp_path: Path, small_disk: Callable[[str], Path], server: tuple[str, ...]
+) -> None:
     disk = small_disk("40m")
-    command = Command(disk, "run", "--sessions", "4", "--duration", "15s")
+    command = Command(disk, "run", "--sessions", "4", "--duration", "15s", *server)
     command.wait_streaming()
     with (disk / "filler").open("wb") as filler, pytest.raises(OSError):
         while True:

@@ -170,9 +170,9 @@ def test_an_unguarded_limit_kills_the_engine_and_the_guard_prevents_it(launch: L
         wait_until(lambda worker=unguarded: not worker.alive(), "the death")
 
 
-@pytest.mark.parametrize("kv", ["window:64", "window:64+16", "recycle:96"])
+@pytest.mark.parametrize("kv", [pytest.param("window:64", marks=pytest.mark.thorough), "window:64+16", "recycle:96"])
 def test_bounded_sessions_live_through_ten_times_max_model_len(launch: Launch, kv: str):
-    longest, frames, at_once = 256, 400, 8
+    longest, frames, at_once = 192, 310, 8
     worker = launch(kv=kv, vllm_args={"max_model_len": longest}, max_sessions=at_once)
     assert worker.info.peak_blocks is not None
 
@@ -381,7 +381,7 @@ time.sleep(600)
 """
 
 
-@pytest.mark.parametrize("signum", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.parametrize("signum", [signal.SIGKILL, pytest.param(signal.SIGTERM, marks=pytest.mark.thorough)])
 def test_nothing_survives_its_parent(tmp_path: Path, signum: int):
     memory = shared_memory()
     parent = subprocess.Popen(
@@ -401,7 +401,7 @@ def test_nothing_survives_its_parent(tmp_path: Path, signum: int):
         parent.kill()
     wait_until(lambda: not set(told["pids"]) & osproc.process_table().keys(), "the end of all processes")
     wait_until(lambda: not Path(told["root"]).exists(), "the removal of the files")
-    assert shared_memory() <= memory
+    wait_until(lambda: shared_memory() <= memory, "shared memory to come back")
 
 
 def test_a_killed_fork_server_takes_its_workers_along(tmp_path: Path, launch: Launch):

@@ -1,52 +1,19 @@
 """The ledger equals the engine's own count after every single frame, in a pool of just the sessions' peaks."""
 
-import json
-import subprocess
-import sys
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any
-
 import pytest
+
+from tests.kvwindow.engine import forked
+from tests.worker.core_engine import ledger
 
 POLICIES = ("unbounded", "window:64", "window:64+16", "recycle:128")
 
-pytestmark = [pytest.mark.engine, pytest.mark.timeout(600)]
-
-
-@dataclass
-class Told:
-    """Rows of each policy's run, and what all runs said on stderr."""
-
-    rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
-    errors: str = ""
-
-
-@pytest.fixture(scope="module")
-def told() -> Told:
-    done = subprocess.run(
-        [sys.executable, "-m", "tests.worker.ledger_in_process", *POLICIES],
-        cwd=Path(__file__).parents[2],
-        capture_output=True,
-        text=True,
-        timeout=560,
-    )
-    told = Told(errors=done.stderr[-2000:])
-    for line in done.stdout.splitlines():
-        if line.startswith("LEDGER "):
-            row = json.loads(line.removeprefix("LEDGER "))
-            if "policy" in row:
-                rows = told.rows.setdefault(row["policy"], [])
-            else:
-                rows.append(row)
-    return told
+pytestmark = pytest.mark.engine
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_ledger_and_scheduler_agree(policy: str, told: Told):
-    assert policy in told.rows, told.errors
-    *rows, last = told.rows[policy]
-    assert [row for row in rows if row.get("ledger") != row.get("engine") or "failed" in row] == [], told.errors
+def test_ledger_and_scheduler_agree(policy: str, vllm: None):
+    *rows, last = forked(ledger, policy)
+    assert [row for row in rows if row.get("ledger") != row.get("engine") or "failed" in row] == []
     assert last == {"left": 0}
     assert {row["sampled"] for row in rows} == {1, 4}
     through = {row["session"]: row["tokens"] for row in rows}

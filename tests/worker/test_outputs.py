@@ -13,7 +13,7 @@ class Processor:
     """Takes what vLLM's OutputProcessor would."""
 
     def __init__(self) -> None:
-        self.request_states: dict[str, None] = {"a": None, "b": None}
+        self.request_states = {name: SimpleNamespace(external_req_id=name.upper()) for name in "ab"}
         self.calls: list[list[Any]] = []
 
     def process_outputs(self, outputs: list[Any], *_: Any, **__: Any) -> None:
@@ -46,6 +46,15 @@ def test_an_output_that_brings_events_is_never_held_back():
     for step in ([output("a", [1])], [output("a", [2])], [output("a", [3], events=["preempted"])]):
         processor.process_outputs(step)
     assert processor.calls[-1] == [("a", [2, 3], None)]
+
+
+def test_the_time_of_an_input_s_last_token_is_noted_under_the_request_s_own_name():
+    processor = Processor()
+    gather = Gather(processor)
+    steps = [(1.0, output("a", [1])), (2.0, output("a", [2], "length")), (3.0, output("b", [3]))]
+    for sampled, each in steps:
+        processor.process_outputs([each], sampled)
+    assert gather.ended == {"A": 2.0}
 
 
 def test_what_an_aborted_request_left_is_forgotten():

@@ -1,21 +1,12 @@
-"""Run by test_ledger.py in a process of its own: real sessions on an EngineCore whose scheduler can be looked into.
-
-Each policy given has an engine of its own, in a fork. One JSON line per answered frame: the session's ledger beside the
-scheduler's count of computed tokens and the blocks in use; a last line when all sessions are closed. The pool is as
-small as the policy's sessions may have it.
-"""
+"""Real sessions on an EngineCore whose scheduler can be looked into. Each runs in a fork of a process that has loaded
+vLLM: see `ledger`."""
 
 from __future__ import annotations
 
 import asyncio
-import gc
-import json
-import os
 import random
-import sys
 import tempfile
 import time
-import traceback
 from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -102,10 +93,11 @@ class CoreEngine:
 
 
 class Reporter:
-    """Prints what each frame left behind."""
+    """Notes what each frame left behind."""
 
-    def __init__(self, engine: CoreEngine) -> None:
+    def __init__(self, engine: CoreEngine, rows: list[dict[str, Any]]) -> None:
         self.engine = engine
+        self.rows = rows
         self.session: Session
         self.tokens = 0
         self.sent: list[int] = []
@@ -136,14 +128,21 @@ class Reporter:
             "engine": self.engine.computed(name),
             "sampled": sampled,
         }
-        tell(row)
+        self.rows.append(row)
 
     def failed(self, code: str, message: str) -> None:
         self.over = True
-        tell({"failed": code, "message": message})
+        self.rows.append({"failed": code, "message": message})
 
 
-async def converse(policy: str) -> None:
+def ledger(policy: str) -> list[dict[str, Any]]:
+    """A row per answered frame: the session's ledger beside the scheduler's count of computed tokens and the blocks in
+    use; a last row when all sessions are closed. The pool is as small as the policy's sessions may have it."""
+    assert isinstance(preload.load(), str)
+    return asyncio.run(converse(policy))
+
+
+async def converse(policy: str) -> list[dict[str, Any]]:
     profile = load_profile("smoke")
     chosen = parse_policy(policy, BLOCK)
     longest = LONGEST[chosen.bounded]
@@ -151,10 +150,11 @@ async def converse(policy: str) -> None:
     pool, arguments = SESSIONS * each * BLOCK, {"max_model_len": longest}
     spec = WorkerSpec(profile, chosen, SESSIONS, pool, STANDIN, 1, None, None, Path("/dev/null"), arguments)
     rules = SessionRules(1, 4, 40, longest, spec.policy, True, 1)
+    rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         engine = CoreEngine(spec, Path(folder))
         running = asyncio.create_task(engine.run())
-        reporters = [Reporter(engine) for _ in range(SESSIONS)]
+        reporters = [Reporter(engine, rows) for _ in range(SESSIONS)]
         draw = random.Random(5)
         for number, reporter in enumerate(reporters, 1):
             reporter.session = Session(engine, number, rules, reporter)
@@ -170,29 +170,5 @@ async def converse(policy: str) -> None:
             reporter.session.close()
             await reporter.session.wait_closed()
         running.cancel()
-        tell({"left": engine.blocks_used})
-
-
-def main(policies: list[str]) -> None:
-    """One after the other, each in a fork of this process, which has loaded vLLM once."""
-    assert isinstance(preload.load(), str)
-    gc.freeze()
-    for policy in policies:
-        child = os.fork()
-        if child == 0:
-            try:
-                tell({"policy": policy})
-                asyncio.run(converse(policy))
-            except BaseException:
-                traceback.print_exc()
-            sys.stderr.flush()
-            os._exit(0)
-        os.waitpid(child, 0)
-
-
-def tell(row: dict[str, Any]) -> None:
-    print("LEDGER", json.dumps(row), flush=True)
-
-
-if __name__ == "__main__":
-    main(sys.argv[1:])
+        rows.append({"left": engine.blocks_used})
+    return rows
