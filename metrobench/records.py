@@ -24,7 +24,8 @@ from metrobench.measure.facts import FRAME_DTYPE, TELEMETRY_FIELDS, RunFacts, Se
 from metrobench.measure.warnings import Warn
 
 SCHEMA = 1
-"""Version of run.json; raised when an older reader would misread a newer file."""
+"""Version of run.json; raised when an older reader would misread a newer file. A field that comes later has a default,
+so that older records open."""
 
 RESERVE_BYTES = 8 << 20
 """Disk kept back in the run folder, released when the disk is full, so that the record can still be written."""

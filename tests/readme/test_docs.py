@@ -11,13 +11,16 @@ import re
 import subprocess
 import sys
 import threading
+import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from metrobench.admission.workload import load_workload
 from metrobench.cli.main import COMMANDS, cli
 from metrobench.errors import EXIT_CODES, MetrobenchError
+from metrobench.gate.rules import parse_policy
 from tests.readme.commands import PAGES, PLUGIN, README, ROOT, blocks, commands
 from tests.readme.docs_forms import DOCS_FORMS
 from tests.readme.forms import FORMS
@@ -101,6 +104,16 @@ def test_every_option_that_a_page_names_exists(page: str) -> None:
 def test_every_file_of_this_repository_that_a_page_names_exists(page: str) -> None:
     named = re.findall(r"`((?:metrobench|tests|benchmarks|docs)/[\w./-]+\.\w+)`", PAGES[page])
     assert [name for name in named if not (ROOT / name).is_file()] == []
+
+
+def test_the_rules_and_the_workload_that_pages_show_are_taken(tmp_path: Path) -> None:
+    shown = {page: [block.lines for block in blocks(text) if block.language == "toml"] for page, text in PAGES.items()}
+    [rules], [workload] = shown["docs/gate.md"], shown["docs/ramp.md"]
+    settings = tomllib.loads("\n".join(rules))["tool"]["metrobench"]["gate"]
+    assert len(parse_policy({name: each for name, each in settings.items() if name != "baseline"}, "a page").rules) == 6
+    file = tmp_path / "mine.toml"
+    file.write_text("\n".join(workload))
+    assert load_workload(str(file)).name == "lunch-break"
 
 
 def test_the_readme_leads_to_the_documentation() -> None:

@@ -24,7 +24,7 @@ from tests.cli.command import HANG, Finished
 from tests.corpus.sounds import write_bad, write_kind
 from tests.predict.metrics_page import metrics_page, vllm
 from tests.predict.recorded import folder_of
-from tests.readme.commands import README, blocks, commands, spans, told
+from tests.readme.commands import PAGES, README, blocks, commands, spans, told
 from tests.readme.docs_forms import DOCS_FORMS
 from tests.readme.forms import FORMS, Form
 from tests.report import made
@@ -37,6 +37,7 @@ OUTPUT_ALONE = (
 )
 """How the blocks begin that show output of a command named in the text above them."""
 ALL_FORMS = FORMS | DOCS_FORMS
+EVERY = {"README.md": README, **PAGES}
 VLLM_OPTIONS = {"--max-num-batched-tokens"}
 
 Shell = Callable[[str], Finished]
@@ -133,6 +134,17 @@ def _parameters() -> list[object]:
     return found
 
 
+def shown_as(how: str) -> list[tuple[str, str]]:
+    """Page and command of every output of which so much must agree."""
+    return [
+        (page, command)
+        for page, text in EVERY.items()
+        for block in blocks(text)
+        for command in block.printed
+        if ALL_FORMS[command].shown == how
+    ]
+
+
 def test_the_readme_has_every_command_that_a_form_is_written_for() -> None:
     assert [command for command in FORMS if command not in commands()] == []
 
@@ -154,16 +166,16 @@ def test_a_command_of_readme_and_documentation_runs(command: str, shell: Shell, 
     assert "Traceback" not in done.out + done.err
 
 
-@pytest.mark.parametrize("command", [command for command, form in FORMS.items() if form.shown == "exact"])
-def test_what_the_readme_shows_is_what_is_printed(command: str, shell: Shell) -> None:
-    assert shell(command).out.rstrip().splitlines() == _shown(command)
+@pytest.mark.parametrize(("page", "command"), shown_as("exact"))
+def test_what_a_page_shows_is_what_is_printed(page: str, command: str, shell: Shell) -> None:
+    assert shell(command).out.rstrip().splitlines() == _shown(page, command)
 
 
-@pytest.mark.parametrize("command", [command for command, form in FORMS.items() if form.shown == "labels"])
-def test_what_a_machine_is_asked_stands_in_the_readme(command: str, shell: Shell) -> None:
-    printed = _labels(shell(FORMS[command].line or command).out.splitlines())
+@pytest.mark.parametrize(("page", "command"), shown_as("labels"))
+def test_what_a_machine_is_asked_stands_on_the_page(page: str, command: str, shell: Shell) -> None:
+    printed = _labels(shell(ALL_FORMS[command].line or command).out.splitlines())
     assert printed
-    assert printed - _labels(_shown(command)) == set()
+    assert printed - _labels(_shown(page, command)) == set()
 
 
 def test_every_block_is_commands_or_settings_or_output_that_is_known() -> None:
@@ -212,9 +224,9 @@ def test_commands_are_found_in_blocks_and_sentences(text: str, found: list[str])
     assert commands(text) == found
 
 
-def _shown(command: str) -> list[str]:
-    """What the README shows of a command, without the empty lines at the end."""
-    [lines] = [block.printed[command] for block in blocks() if command in block.printed]
+def _shown(page: str, command: str) -> list[str]:
+    """What a page shows of a command, without the empty lines at the end."""
+    [lines] = [block.printed[command] for block in blocks(EVERY[page]) if command in block.printed]
     return "\n".join(lines).rstrip().splitlines()
 
 
