@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 from msgspec import Struct
 
-from metrobench.quality.bands import Estimate, Floats, Ints, Scores, estimate
+from metrobench.quality.bands import Estimate, Floats, Ints, Scores, estimate, tails
 from metrobench.quality.probe import Reply
 
 LEAST_SESSIONS = 8
@@ -113,7 +113,7 @@ def onset(arm: Scores, full: Scores, seed: int = 0) -> Onset | None:
             found.append(age)
     if len(found) < RESAMPLES / 2:
         return None
-    lower, upper = np.quantile(found, (0.025, 0.975))
+    lower, upper = np.quantile(found, tails(len(sessions)))
     return Onset(place, min(float(lower), place), max(float(upper), place))
 
 
@@ -161,7 +161,7 @@ def _falls(early: Scores, late: Scores, seed: int = 0) -> float:
     numbers = np.array([[(part.session == number).sum() for part in (early, late)] for number in sessions])
     draws = np.random.default_rng(seed).integers(0, len(sessions), size=(RESAMPLES, len(sessions)))
     means = sums[draws].sum(axis=1) / np.maximum(numbers[draws].sum(axis=1), 1)
-    return float(np.quantile(means[:, 1] - means[:, 0], 0.025))
+    return float(np.quantile(means[:, 1] - means[:, 0], tails(len(sessions))[0]))
 
 
 def _step(age: Ints, loss: Floats) -> float | None:

@@ -20,6 +20,8 @@ PLUGIN_VARIABLE = "KVWINDOW"
 BATCH_TOKENS = 256
 """Most tokens of one step on a CPU."""
 GPU_BATCH_TOKENS = 2048
+ALONE = 32
+"""Single prompts side by side."""
 AUTO = "auto"
 BAN = -100.0
 """Bias of a token that must not be sampled; the largest the sampler takes."""
@@ -58,8 +60,8 @@ class EngineModel:
             "enforce_eager": cpu,
             "block_size": block,
             "max_model_len": length,
-            "max_num_seqs": max(sessions, 8),
-            "max_num_batched_tokens": max(BATCH_TOKENS if cpu else GPU_BATCH_TOKENS, sessions),
+            "max_num_seqs": max(sessions, ALONE),
+            "max_num_batched_tokens": max(BATCH_TOKENS if cpu else GPU_BATCH_TOKENS, sessions, ALONE),
             "enable_prefix_caching": False,
             "async_scheduling": False,
             "generation_config": "vllm",

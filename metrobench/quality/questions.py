@@ -94,7 +94,7 @@ What is the opposite of up?|down
 What is the opposite of big?|small
 What language is spoken in Brazil?|portuguese
 What language is spoken in France?|french
-What language is spoken in Germany?|german
+What language is spoken in England?|english
 What is the largest animal in the world?|blue whale|whale
 What is the fastest land animal?|cheetah
 What is the hardest natural substance?|diamond
