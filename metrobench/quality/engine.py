@@ -3,6 +3,7 @@ batches. One engine a process."""
 
 from __future__ import annotations
 
+import importlib
 import itertools
 import json
 import os
@@ -75,6 +76,7 @@ class EngineModel:
             arguments["kv_cache_memory_bytes"] = (blocks + 1) * block * _bytes_per_token(folder)
         if policy.kind == WINDOW:
             arguments["hf_overrides"] = _stock_window(folder, policy.window)
+        _register(folder)
         config = EngineArgs(**arguments).create_engine_config()
         self._core = EngineCore(config, Executor.get_class(config), log_stats=False)
         self._open: dict[str, _Open] = {}
@@ -172,6 +174,21 @@ def _kept(tokens: list[int], speech: Speech) -> list[int]:
     return kept[:-1] if kept and kept[-1] in speech.stop else kept
 
 
+def _register(folder: Path) -> None:
+    """Make vLLM take the model's class as it is: it inspects one known only by name in a new process, for seconds."""
+    from vllm.model_executor.models import ModelRegistry
+
+    for architecture in _shape(folder).get("architectures") or ():
+        known = ModelRegistry.models.get(architecture)
+        if (module := getattr(known, "module_name", None)) is not None:
+            made = getattr(importlib.import_module(module), known.class_name)
+            ModelRegistry.register_model(architecture, made)
+
+
+def _shape(folder: Path) -> dict[str, Any]:
+    return dict(json.loads((folder / "config.json").read_text()))
+
+
 def _switch_plugin(policy: KvPolicy) -> None:
     os.environ.pop(PLUGIN_VARIABLE, None)
     if policy.kind == SINKS:
@@ -187,7 +204,7 @@ def _dtype(cpu: bool) -> str:
 
 def _bytes_per_token(folder: Path) -> int:
     """KV bytes of one token at 4 bytes a value, the widest there is; the memory is only taken as it is written."""
-    shape = json.loads((folder / "config.json").read_text())
+    shape = _shape(folder)
     heads = int(shape.get("num_key_value_heads") or shape["num_attention_heads"])
     width = int(shape.get("head_dim") or shape["hidden_size"] // shape["num_attention_heads"])
     return 2 * 4 * int(shape["num_hidden_layers"]) * heads * width
@@ -195,9 +212,7 @@ def _bytes_per_token(folder: Path) -> int:
 
 def _stock_window(folder: Path, window: int) -> dict[str, Any]:
     """vLLM's own sliding window in every layer."""
-    from transformers import AutoConfig
-
-    layers = int(AutoConfig.from_pretrained(folder).num_hidden_layers)
+    layers = int(_shape(folder)["num_hidden_layers"])
     return {
         "sliding_window": window,
         "use_sliding_window": True,

@@ -35,14 +35,17 @@ _USER, _ASSISTANT, _END = "<|im_start|>user\n", "<|im_start|>assistant\n", "<|im
 
 FREE = Format(
     system=f"<|im_start|>system\nYou are a helpful AI assistant. Answer each question in one short sentence.{_END}"
-    f"{_USER}Please answer my questions as they come, each in one short sentence.{_END}{_ASSISTANT}",
+    f"{_USER}Please answer my questions as they come, each in one short sentence.{_END}{_ASSISTANT}"
+    "Question: What is the opposite of left?\nAnswer: The opposite of left is right.\n\n"
+    "Question: What is the capital of Switzerland?\nAnswer: The capital of Switzerland is Bern.\n\n",
     before="Question: ",
     after="\nAnswer:",
     close="\n\n",
     end="\n",
     turns=False,
 )
-"""Free-running generation: a system prompt, one user turn, then one assistant turn without end."""
+"""Free-running generation: a system prompt, one user turn, then one assistant turn without end, begun by two answers:
+without them some sessions of a small model fall into a loop at once, whatever its KV."""
 
 CHAT = Format(
     system=f"<|im_start|>system\nYou are a helpful AI assistant. Answer each question in one short sentence.{_END}",

@@ -84,7 +84,9 @@ def make_plan(pool: Sequence[Known], sessions: int, questions: int, answer: int,
 def calibrate(model: Model, form: Format, questions: Sequence[Question], answer: int) -> list[Known]:
     """The questions that the model answers right when asked alone, greedily."""
     prompts = [model.encode(form.system + form.ask(question.text)) for question in questions]
-    said = model.complete(prompts, _speech(model, form, Plan((), max(answer, GOLD))))
+    ends = (model.encode(form.end * times) for times in (1, 2))
+    over = tuple(end[0] for end in ends if len(end) == 1)
+    said = model.complete(prompts, _speech(model, form, Plan((), max(answer, GOLD)), over=over))
     known = []
     for question, tokens in zip(questions, said, strict=True):
         text = form.judged(model.decode(tokens))
@@ -200,11 +202,12 @@ def _reply(
     )
 
 
-def _speech(model: Model, form: Format, plan: Plan, place: int = 0) -> Speech:
+def _speech(model: Model, form: Format, plan: Plan, place: int = 0, over: tuple[int, ...] = ()) -> Speech:
+    """`over`: further tokens that end an answer."""
     specials = tuple(model.specials())
     return Speech(
         most=plan.answer,
-        stop=specials if form.turns else (),
+        stop=(specials if form.turns else ()) + over,
         banned=() if form.turns else specials,
         temperature=plan.temperature,
         seed=plan.seed * 1000 + place,

@@ -30,18 +30,18 @@ def facts(policy: str, sees: Sees, sessions: int = SESSIONS) -> ArmFacts:
 
 
 def probe(sinks: Sees, sessions: int = SESSIONS) -> Quality:
-    """Full, 64 and 128 alone, 64 with sinks, re-rendered; `sinks`: what the arm with sinks really sees."""
+    """Full, 128 and 256 alone, 128 with sinks, re-rendered; `sinks`: what the arm with sinks really sees."""
     model = Toy()
     plan = make_plan(calibrate(model, CHAT, QUESTIONS, ANSWER), sessions, ASKED, ANSWER, 0.0, 1)
-    rendered = ArmFacts(Arm("window:64", RENDERED), re_render(model, CHAT, plan, 64), [])
+    rendered = ArmFacts(Arm("window:128", RENDERED), re_render(model, CHAT, plan, 128), [])
     all_arms = [
         facts("unbounded", everything, sessions),
-        facts("window:64", window(64, 0), sessions),
         facts("window:128", window(128, 0), sessions),
-        facts("window:64+8", sinks, sessions),
+        facts("window:256", window(256, 0), sessions),
+        facts("window:128+8", sinks, sessions),
         rendered,
     ]
-    return analyse(all_arms, 64, BLOCK, len(QUESTIONS), len(QUESTIONS))
+    return analyse(all_arms, 128, BLOCK, len(QUESTIONS), len(QUESTIONS))
 
 
 def verdicts(found: Quality) -> dict[str, str]:
@@ -49,29 +49,29 @@ def verdicts(found: Quality) -> dict[str, str]:
 
 
 def test_a_window_alone_that_ruins_answers_and_sinks_that_save_them_are_told_apart() -> None:
-    found = probe(window(64, 8))
+    found = probe(window(128, 8))
     assert found.believed, found.checks
-    assert verdicts(found)["window:64"] == LOSES
-    assert verdicts(found)["window:64+8"] == KEEPS
-    assert found.claims == ["window:64 alone stops answering, the sinks of window:64+8 repair it"]
+    assert verdicts(found)["window:128"] == LOSES
+    assert verdicts(found)["window:128+8"] == KEEPS
+    assert found.claims == ["window:128 alone stops answering, the sinks of window:128+8 repair it"]
 
 
 def test_an_engine_that_masks_its_sinks_is_found_out() -> None:
-    found = probe(window(64, 0))
-    assert verdicts(found)["window:64+8"] == LOSES
+    found = probe(window(128, 0))
+    assert verdicts(found)["window:128+8"] == LOSES
     assert found.claims == []
 
 
 def test_an_engine_that_drops_too_early_is_found_out() -> None:
-    found = probe(window(45, 0))
+    found = probe(window(90, 0))
     broken = [check.name for check in found.checks if check.state == checks.BROKEN]
     assert broken == ["all the same before the first eviction"]
     assert not found.believed
 
 
 def test_the_likelihood_shows_the_same_without_any_sampling() -> None:
-    found = {each.name: each for each in probe(window(64, 8)).findings}
-    lost, kept = found["window:64"].nll_loss, found["window:64+8"].nll_loss
+    found = {each.name: each for each in probe(window(128, 8)).findings}
+    lost, kept = found["window:128"].nll_loss, found["window:128+8"].nll_loss
     assert lost is not None
     assert kept is not None
     assert lost.value == pytest.approx(2.0)
@@ -79,22 +79,22 @@ def test_the_likelihood_shows_the_same_without_any_sampling() -> None:
 
 
 def test_the_onset_stands_at_the_first_age_out_of_sight() -> None:
-    found = {each.name: each for each in probe(window(64, 8)).findings}
-    for width in (64, 128):
+    found = {each.name: each for each in probe(window(128, 8)).findings}
+    for width in (128, 256):
         onset = found[f"window:{width}"].onset
         assert onset is not None
         assert width <= onset.value <= width + 40
 
 
 def test_few_sessions_are_inconclusive() -> None:
-    found = probe(window(64, 8), sessions=4)
+    found = probe(window(128, 8), sessions=4)
     assert not found.believed
     assert found.claims == []
 
 
 def test_a_model_that_dies_with_full_kv_blames_no_bound() -> None:
-    arms_of = [facts(policy, window(64, 0)) for policy in ("unbounded", "window:64", "window:128")]
-    found = analyse(arms_of, 64, BLOCK, len(QUESTIONS), len(QUESTIONS))
+    arms_of = [facts(policy, window(128, 0)) for policy in ("unbounded", "window:128", "window:256")]
+    found = analyse(arms_of, 128, BLOCK, len(QUESTIONS), len(QUESTIONS))
     assert not found.believed
     states = {check.name: check.state for check in found.checks}
     assert states["unbounded KV answers at every age"] == checks.BROKEN
