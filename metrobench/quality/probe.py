@@ -16,10 +16,8 @@ from metrobench.quality.model import Model, Speech
 from metrobench.quality.questions import Question
 from metrobench.quality.scoring import answers, hollow, repetition
 
-GOLD = 24
-"""Tokens of the model's own fresh answer that a transcript keeps, at most."""
 SCORED = 10
-"""Tokens of it, from its first, whose likelihood is measured."""
+"""Tokens of a gold answer, from its first, whose likelihood is measured."""
 
 
 class Known(Struct, frozen=True):
@@ -27,8 +25,10 @@ class Known(Struct, frozen=True):
 
     question: str
     aliases: list[str]
-    answer: list[int]
-    """Its tokens, up to where the answer is over."""
+    speech: list[int]
+    """All that it said then, up to K tokens: what a transcript holds, so that it ages as a session does."""
+    gold: int
+    """Leading tokens of it that are the answer; the others are what it says when the answer is over."""
 
 
 class Reply(Struct, frozen=True):
@@ -84,17 +84,11 @@ def make_plan(pool: Sequence[Known], sessions: int, questions: int, answer: int,
 def calibrate(model: Model, form: Format, questions: Sequence[Question], answer: int) -> list[Known]:
     """The questions that the model answers right when asked alone, greedily."""
     prompts = [model.encode(form.system + form.ask(question.text)) for question in questions]
-    ends = (model.encode(form.end * times) for times in (1, 2))
-    over = tuple(end[0] for end in ends if len(end) == 1)
-    said = model.complete(prompts, _speech(model, form, Plan((), max(answer, GOLD)), over=over))
+    said = model.complete(prompts, _speech(model, form, Plan((), answer)))
     known = []
     for question, tokens in zip(questions, said, strict=True):
-        text = form.judged(model.decode(tokens))
-        # judged on what a session will have room to say
-        if answers(form.judged(model.decode(tokens[:answer])), question.aliases):
-            known.append(
-                Known(question.text, list(question.aliases), model.encode(" " * (not form.turns) + text.strip()))
-            )
+        if answers(form.judged(model.decode(tokens)), question.aliases):
+            known.append(Known(question.text, list(question.aliases), tokens, _length(model, form, tokens)))
     return known
 
 
@@ -162,9 +156,8 @@ def replay(model: Model, form: Format, plan: Plan) -> list[Likelihood]:
         tokens, ends = model.encode(form.system), []
         for known in questions:
             tokens = tokens + model.encode(form.ask(known.question))
-            gold = known.answer[:GOLD]
-            ends.append((len(tokens), len(tokens) + min(SCORED, len(gold))))
-            tokens = tokens + gold + model.encode(form.close)
+            ends.append((len(tokens), len(tokens) + min(SCORED, known.gold)))
+            tokens = tokens + known.speech + model.encode(form.close)
         scripts.append(tokens)
         marks.append(ends)
     found = []
@@ -202,12 +195,19 @@ def _reply(
     )
 
 
-def _speech(model: Model, form: Format, plan: Plan, place: int = 0, over: tuple[int, ...] = ()) -> Speech:
-    """`over`: further tokens that end an answer."""
+def _length(model: Model, form: Format, tokens: list[int]) -> int:
+    """Leading tokens that are the answer itself, at least one."""
+    for count in range(1, len(tokens)):
+        if form.end in model.decode(tokens[: count + 1]):
+            return count
+    return max(1, len(tokens))
+
+
+def _speech(model: Model, form: Format, plan: Plan, place: int = 0) -> Speech:
     specials = tuple(model.specials())
     return Speech(
         most=plan.answer,
-        stop=(specials if form.turns else ()) + over,
+        stop=specials if form.turns else (),
         banned=() if form.turns else specials,
         temperature=plan.temperature,
         seed=plan.seed * 1000 + place,

@@ -19,7 +19,7 @@ from metrobench.quality.arms import CHAT, FREE, RENDERED, Arm
 from metrobench.quality.engines import Engine, Engines, EngineSpec
 from metrobench.quality.formats import CHAT as CHAT_FORMAT
 from metrobench.quality.formats import FREE as FREE_FORMAT
-from metrobench.quality.probe import GOLD, Known, Plan, make_plan
+from metrobench.quality.probe import Known, Plan, make_plan
 from metrobench.quality.questions import QUESTIONS
 
 POLL = 0.2
@@ -202,7 +202,7 @@ def session_length(setting: Setting) -> int:
     longest = 0
     for form in (FREE_FORMAT, CHAT_FORMAT):
         each = max(count(form.ask(question.text)) for question in QUESTIONS)
-        each += max(setting.answer, GOLD) + count(form.close)
+        each += setting.answer + count(form.close)
         longest = max(longest, count(form.system) + setting.questions * each)
     length = math.ceil((longest + ROOM) / setting.block) * setting.block
     if length > positions:

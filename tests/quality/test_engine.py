@@ -77,7 +77,7 @@ def test_likelihoods_through_the_plugin_are_those_of_its_mask(tiny: Path, engine
 
 
 def test_every_policy_speaks_alike_until_it_loses_a_token_and_no_longer(tiny: Path, engines: Engines) -> None:
-    known = [Known(question.text, list(question.aliases), [70, 71, 72]) for question in QUESTIONS[:20]]
+    known = [Known(question.text, list(question.aliases), [70, 71, 72], 3) for question in QUESTIONS[:20]]
     plan = make_plan(known, SESSIONS, 8, 12, 0.0, 1)
     said = {}
     for policy in ("unbounded", "window:320", "window:320+32"):

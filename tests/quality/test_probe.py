@@ -109,7 +109,7 @@ def test_only_what_the_model_knows_is_asked() -> None:
 
 @given(st.integers(1, 6), st.integers(1, 60), st.integers(0, 99))
 def test_no_session_hears_a_question_twice_and_the_seed_decides(sessions: int, count: int, seed: int) -> None:
-    pool = [Known(question.text, list(question.aliases), [1]) for question in QUESTIONS[:40]]
+    pool = [Known(question.text, list(question.aliases), [1], 1) for question in QUESTIONS[:40]]
     plan = make_plan(pool, sessions, count, 8, 0.0, seed)
     for asked in plan.sessions:
         assert len({each.question for each in asked}) == len(asked) == min(count, len(pool))
@@ -143,7 +143,7 @@ def test_the_replay_scores_the_gold_answer_and_nothing_else() -> None:
             return [[-7.0 if token in gold else -1.0 for token in prompt[1:]] for prompt in prompts]
 
     model = Marked()
-    known = [Known(question.text, list(question.aliases), model.encode("It is")) for question in QUESTIONS[:10]]
+    known = [Known(question.text, list(question.aliases), model.encode("It is so"), 2) for question in QUESTIONS[:10]]
     found = replay(model, FREE_FORMAT, make_plan(known, 3, 10, ANSWER, 0.0, 1))
     assert len(found) == 30
     assert all(each.nll == pytest.approx(7.0) for each in found)
