@@ -58,7 +58,7 @@ class EngineModel:
             "model": str(folder),
             "skip_tokenizer_init": True,
             "dtype": _dtype(cpu) if dtype == AUTO else dtype,
-            "enforce_eager": cpu,
+            "enforce_eager": True,  # a captured graph pads its batch: arms would differ by rounding
             "block_size": block,
             "max_model_len": length,
             "max_num_seqs": max(sessions, ALONE),
