@@ -54,6 +54,12 @@ DEFAULT_KV = "unbounded,window:128,window:256,window:128+32"
     metavar="T",
     help="Sampling temperature; 0 takes the likeliest token.",
 )
+@click.option(
+    "--text",
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    metavar="FILE",
+    help="Also read this text, and tell how likely it is by position.",
+)
 @click.option("--chat", is_flag=True, help="Also ask in turns of a chat template whose KV stays.")
 @click.option("--no-rerender", is_flag=True, help="Leave the control out whose turns are computed anew.")
 @options.seed
@@ -65,6 +71,7 @@ def quality(
     questions: int,
     answer: int,
     temperature: float,
+    text: Path | None,
     chat: bool,
     no_rerender: bool,
     seed: int,
@@ -106,6 +113,7 @@ def quality(
         rendered=not no_rerender,
         dtype="auto",
         parallel=1 if machine.gpus else min(2, len(usable_cores())),
+        text="" if text is None else _read(text),
     )
     session_length(setting)
     record, folder, code = measured(setting, model, machine, out, live, None if as_json else say)
@@ -115,3 +123,16 @@ def quality(
         say(quality_table.text(record))
         say(f"report   {folder / 'index.html'}")
     sys.exit(code)
+
+
+def _read(path: Path) -> str:
+    """A text of at least two words. Raises UsageError."""
+    from metrobench.errors import UsageError
+
+    try:
+        text = path.read_text(errors="replace")
+    except OSError as error:
+        raise UsageError(f"--text {path} cannot be read: {error.strerror}") from error
+    if len(text.split()) < 2:
+        raise UsageError(f"--text {path} holds no text")
+    return text

@@ -93,6 +93,7 @@ def _record(setting: Setting, model: str, machine: Environment) -> Record:
             "questions": setting.questions,
             "answer": setting.answer,
             "temperature": setting.temperature,
+            "text": bool(setting.text),
             "chat": setting.chat,
             "rendered": setting.rendered,
         },

@@ -31,6 +31,8 @@ class ArmFacts(Struct, frozen=True):
     replies: list[Reply]
     likelihoods: list[Likelihood]
     """Of the scripted replay; empty where there was none."""
+    text: list[float] = []
+    """Negative log-likelihood of each token but the first of a text that was read; nats."""
 
 
 class Band(Struct, frozen=True):
@@ -50,6 +52,15 @@ class Band(Struct, frozen=True):
     """Answers that name the session's first answer instead of their own."""
 
 
+class TextBand(Struct, frozen=True):
+    """One reading of a text, at one age. It is one text and one pass, so there is no interval."""
+
+    age: str
+    tokens: int
+    nll: float
+    """Nats a token."""
+
+
 class Finding(Struct, frozen=True):
     """One arm."""
 
@@ -66,6 +77,8 @@ class Finding(Struct, frozen=True):
     verdict: str
     samples: list[str]
     """One answer of each band, in session 0."""
+    text: list[TextBand] = []
+    """Likelihood of the user's text by position."""
 
 
 class Quality(Struct, frozen=True):
@@ -128,7 +141,18 @@ def _finding(each: ArmFacts, full: ArmFacts | None, window: int) -> Finding:
         onset=checks.onset(right, base) if base and not is_base and free else None,
         verdict=BASE if is_base else _verdict(loss),
         samples=_samples(each, oldest, window),
+        text=_text(each.text, window),
     )
+
+
+def _text(nll: Sequence[float], window: int) -> list[TextBand]:
+    """The text by position, in the same bands."""
+    found = []
+    for low, high in bands(len(nll), window):
+        part = nll[int(low * window) : None if high == float("inf") else int(high * window)]
+        if part:
+            found.append(TextBand(band_name(low, high), len(part), float(np.mean(part))))
+    return found
 
 
 def _band(

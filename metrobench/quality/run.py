@@ -54,6 +54,8 @@ class Setting:
     dtype: str
     parallel: int
     """Engines at once."""
+    text: str = ""
+    """Also read this, by position; as far as a session is long."""
 
     @property
     def window(self) -> int:
@@ -131,7 +133,9 @@ class _Run:
         arm, plan = Arm(str(policy), FREE, control), self._plan(self.known.free)
         replies = engine.converse("free", plan, self._seen(arm))
         self.course.show(f"{arm.name}: scripted replay")
-        self._store(ArmFacts(arm, replies, engine.replay("free", plan)))
+        likelihoods = engine.replay("free", plan)
+        read = engine.perplexity(self.setting.text, self.length - 1) if self.setting.text else []
+        self._store(ArmFacts(arm, replies, likelihoods, read))
         if self.setting.chat:
             arm, plan = Arm(str(policy), CHAT, control), self._plan(self.known.chat)
             self._store(ArmFacts(arm, engine.converse("chat", plan, self._seen(arm)), []))

@@ -36,6 +36,8 @@ def text(record: Record) -> str:
     lines = ["", *_columns([headings(record), *rows(record)]), ""]
     for name, words in costs(record):
         lines += hang(f"{name}  ", words)
+    if read := texts(record):
+        lines += ["", *_columns([("nats a token of the text", *(f"{age} W" for age in text_ages(record))), *read])]
     lines += ["", "believable?"]
     for name, state, seen in checks(record):
         lines += hang(f"  {state:<10}  ", f"{name}: {seen}")
@@ -118,6 +120,20 @@ def costs(record: Record) -> list[tuple[str, str]]:
 def checks(record: Record) -> list[tuple[str, str, str]]:
     """Each condition of belief: name, state, what was seen."""
     return [(check["name"], check["state"], check["seen"]) for check in found(record)["checks"]]
+
+
+def text_ages(record: Record) -> list[str]:
+    """The bands of position in which a text was read."""
+    return list(dict.fromkeys(band["age"] for each in found(record)["findings"] for band in each.get("text", ())))
+
+
+def texts(record: Record) -> list[tuple[str, ...]]:
+    """One line an arm that read the user's text: its negative log-likelihood in each band."""
+    lines: list[tuple[str, ...]] = []
+    for each in found(record)["findings"]:
+        if by_age := {band["age"]: f"{band['nll']:.2f}" for band in each.get("text", ())}:
+            lines.append((each["name"], *(by_age.get(age, "-") for age in text_ages(record))))
+    return lines
 
 
 def symptoms(record: Record) -> list[tuple[str, ...]]:

@@ -14,9 +14,10 @@ from metrobench.quality import arms, checks
 from metrobench.quality.engines import Engine, Engines, EngineSpec
 from metrobench.quality.probe import Known, make_plan
 from metrobench.quality.questions import QUESTIONS
+from tests.cli.command import assert_plain_error, metrobench
 from tests.kvwindow import models as zoo
 
-pytestmark = pytest.mark.engine
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]  # a machine under load takes minutes
 
 BLOCK, LENGTH, SESSIONS = 32, 2048, 3
 TOLERANCE = 1e-3
@@ -92,6 +93,16 @@ def test_every_policy_speaks_alike_until_it_loses_a_token_and_no_longer(tiny: Pa
     assert held.state == checks.HELD, held.seen
     late = {policy: (replies, LENGTH) for policy, replies in said.items()}
     assert checks.alike(full, late).state == checks.BROKEN
+
+
+def test_a_model_that_knows_nothing_proves_nothing(tiny: Path, tmp_path: Path) -> None:
+    done = metrobench("quality", "--model", str(tiny), "--no-rerender", "--sessions", "2", "--json", cwd=tmp_path)
+    assert_plain_error(done, 3, "this model answers 0 of", "nothing can be lost")
+    [folder] = (tmp_path / "reports").iterdir()
+    assert (folder / "index.html").is_file()
+    shown = metrobench("report", str(folder), cwd=tmp_path)
+    assert shown.code == 0
+    assert "failed" in shown.out
 
 
 def test_an_engine_that_cannot_start_says_why(tmp_path: Path, engines: Engines) -> None:

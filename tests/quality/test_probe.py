@@ -171,3 +171,13 @@ def test_the_first_eviction_of_the_plugin_is_that_of_its_mask(width: int, sinks:
     first = next(t for t in range(10_000) if not all(mask.visible(t, key) for key in range(t + 1)))
     assert first_eviction(policy, block) == first
     assert arms.alone(policy) == (sinks == 0)
+
+
+def test_a_text_is_told_by_position() -> None:
+    read = ArmFacts(Arm("unbounded", FREE), facts("unbounded", everything).replies, [], [1.0] * 128 + [3.0] * 200)
+    [found] = analyse([read], 128, BLOCK, 100, 100).findings
+    assert [(band.age, band.tokens, band.nll) for band in found.text] == [
+        ("0-1", 128, 1.0),
+        ("1-2", 128, 3.0),
+        ("2-4", 72, 3.0),
+    ]

@@ -40,6 +40,15 @@ def findings(drawn: Figures, record: Record) -> str:
                 elements.paragraph(drawn.complaint, "note"),
             ),
             elements.section(
+                "The text by position",
+                elements.table(
+                    "Negative log-likelihood, nats a token; one text, one pass",
+                    ("arm", *(f"{age} W" for age in quality_table.text_ages(record))),
+                    quality_table.texts(record),
+                    words,
+                ),
+            ),
+            elements.section(
                 "Can it be believed?",
                 elements.table(
                     "What must hold",
