@@ -23,6 +23,7 @@ COMMANDS = {
     "collapse": "How often identical runs collapse, when, how, and what helps.",
     "predict-collapse": "When it will collapse: from shapes, a finished run or a server that runs.",
     "ramp": "Open system: sessions come and go, admission decides: N*, goodput, refusals.",
+    "quality": "What a bounded KV cache costs in answers, by the age of a session.",
     "gate": "Is this no worse than the baseline? For CI: pass, fail or cannot tell.",
     "history": "Metrics of many records over time, and where they changed.",
     "serve": "The embedded worker alone, as a realtime WebSocket endpoint.",
