@@ -69,6 +69,8 @@ class Setting:
     """A run that fails on a slow machine is void."""
     access: Access = field(default_factory=Access)
     """Headers, model and certificates of the endpoint; never stored."""
+    record_wire: Path | None = None
+    """File for the wire traffic of one session."""
     aftermath: bool = False
     """After a run that collapsed, try what brings the server back."""
 
@@ -301,6 +303,7 @@ def load_spec(
         talk=setting.talk,
         table=setting.table,
         access=setting.access,
+        record_wire=setting.record_wire,
         spread=stream.unit if stream.frame_class is FrameClass.TURN else None,
     )
 

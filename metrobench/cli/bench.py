@@ -89,6 +89,7 @@ class Request:
     session: str | None = None
     ca_file: str | None = None
     insecure: bool = False
+    record_wire: Path | None = None
 
 
 class Bench:
@@ -111,6 +112,7 @@ class Bench:
         self.restart = self._restart(request)
         if request.slow is not None and request.endpoint is not None:
             raise UsageError("--slow is for the embedded worker, not for --endpoint")
+        _check_recording(request)
         self.slow = parse_rate(request.slow, name="--slow") if request.slow else 0.0
         self.access, self.protocol = self._access(request)
         self.stream = fit(self.protocol, self.profile.timing.unit, self.profile.timing.sample_rate)
@@ -209,7 +211,10 @@ class Bench:
         self._given = path
         record.status, record.error, record.result = "running", None, None
         record.resumed.append(now())
+        record.warnings = []
         self.record = record
+        for probe in record.probes:
+            self._warn_of(probe)
         self._begin -= record.wall_seconds
 
     @staticmethod
@@ -285,6 +290,7 @@ class Bench:
             policy=self.policy,
             protocol=self.protocol,
             access=self.access,
+            record_wire=self.request.record_wire,
             budget=self.budget,
             q=self.q,
             slo=self.slo,
@@ -425,12 +431,15 @@ class Bench:
         """Note one measured run and its warnings; one that was cut short after whole ones decides nothing, and warns of
         nothing."""
         probe.folder = folder
-        whole = probe.outcome != "interrupted" or not self.record.probes
         self.record.probes.append(probe)
-        for warning in doubts(probe) if whole else []:
-            self.warn(warning)
+        self._warn_of(probe)
         self.folder.write(self.record)
         discard_raw(self.folder.path / folder)
+
+    def _warn_of(self, probe: ProbeRecord) -> None:
+        decides = probe.outcome != "interrupted" or self.record.probes == [probe]
+        for warning in doubts(probe) if decides else []:
+            self.warn(warning)
 
     def warn(self, warning: Warn) -> None:
         """Note a warning, each kind once."""
@@ -450,6 +459,19 @@ class Bench:
     def exit_code(self, code: int = 0) -> int:
         """The exit code: that of the signal where one came."""
         return INTERRUPT_CODE + self.interrupts.signum if self.interrupts.signum else code
+
+
+def _check_recording(request: Request) -> None:
+    """Raises UsageError where --record-wire cannot be done."""
+    path = request.record_wire
+    if path is None:
+        return
+    if request.endpoint is None:
+        raise UsageError("--record-wire goes with --endpoint")
+    if path.exists():
+        raise UsageError(f"--record-wire {path}: there is such a file", "name another one")
+    if not path.parent.is_dir():
+        raise UsageError(f"--record-wire {path}: there is no folder {path.parent}")
 
 
 def several_policies(kv: str | None) -> list[str | None]:

@@ -33,6 +33,7 @@ def _frames(stream: Stream) -> int:
 @options.model
 @options.budget
 @options.server
+@options.record_wire
 @options.audio
 @options.seed
 @options.output

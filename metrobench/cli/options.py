@@ -106,6 +106,12 @@ server = group(
     click.option("--yes", is_flag=True, help="Do not ask before loading an address that is not this machine."),
     worker,
 )
+record_wire = click.option(
+    "--record-wire",
+    type=click.Path(path_type=Path),
+    metavar="FILE",
+    help="Write down what the server says to one session, for `metrobench replay`; no secrets, no audio sent.",
+)
 interleave = group(
     click.option(
         "--interleave",

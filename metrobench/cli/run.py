@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 @options.budget
 @options.objective
 @options.server
+@options.record_wire
 @options.interleave
 @options.time_limit
 @options.audio
@@ -63,6 +64,8 @@ def run(
 
         if admission is not None:
             raise UsageError("--admission and --interleave do not go together")
+        if asked["record_wire"] is not None:
+            raise UsageError("--record-wire and --interleave do not go together")
         how: dict[str, Any] = {"out": out, "as_json": as_json, "quiet": quiet, **asked}
         sys.exit(runs(interleave, pairs, max_time, dry_run, sessions=sessions, duration=duration, **how))
     span = parse_duration(duration, name="--duration")

@@ -1,9 +1,10 @@
-"""Wire protocols by name."""
+"""Wire protocols by name: those of this package, and those of packages with entry points for them."""
 
 from __future__ import annotations
 
 import difflib
 from importlib import import_module
+from importlib.metadata import EntryPoint, entry_points
 
 from metrobench.endpoints.base import Access, Endpoint, EndpointBase, Stream
 from metrobench.errors import UsageError
@@ -24,7 +25,9 @@ _CLASSES = {
 }
 """Module of this package and class of each protocol; imported when it is used."""
 PROTOCOLS = tuple(_CLASSES)
-"""Names that `make_endpoint` knows."""
+"""Names that come with this package."""
+GROUP = "metrobench.endpoints"
+"""Entry points of this group name further protocols; each is a class on EndpointBase."""
 
 
 def make_endpoint(
@@ -47,10 +50,27 @@ def fit(protocol: str, unit: float, sample_rate: int) -> Stream:
 
 
 def _find(protocol: str) -> type[EndpointBase]:
-    if protocol not in _CLASSES:
-        close = difflib.get_close_matches(protocol, PROTOCOLS, n=1)
-        hint = f"did you mean {close[0]}?" if close else f"known: {', '.join(PROTOCOLS)}"
-        raise UsageError(f"unknown protocol {protocol!r}", hint)
-    module, _, name = _CLASSES[protocol].partition(":")
-    found: type[EndpointBase] = getattr(import_module(f"metrobench.endpoints.{module}"), name)
+    if protocol in _CLASSES:
+        module, _, name = _CLASSES[protocol].partition(":")
+        found: type[EndpointBase] = getattr(import_module(f"metrobench.endpoints.{module}"), name)
+        return found
+    others = {point.name: point for point in entry_points(group=GROUP)}
+    if protocol in others:
+        return _load(others[protocol])
+    known = [*PROTOCOLS, *sorted(others)]
+    close = difflib.get_close_matches(protocol, known, n=1)
+    raise UsageError(
+        f"unknown protocol {protocol!r}", f"did you mean {close[0]}?" if close else f"known: {', '.join(known)}"
+    )
+
+
+def _load(point: EntryPoint) -> type[EndpointBase]:
+    """Somebody else's protocol. Raises UsageError where it is none."""
+    origin = f"protocol {point.name!r} of {point.dist.name if point.dist else point.value}"
+    try:
+        found = point.load()
+    except Exception as error:  # whatever a foreign module does
+        raise UsageError(f"{origin} cannot be loaded: {type(error).__name__}: {error}") from error
+    if not (isinstance(found, type) and issubclass(found, EndpointBase)):
+        raise UsageError(f"{origin} is no class on metrobench.endpoints.base.EndpointBase", f"it is {point.value}")
     return found

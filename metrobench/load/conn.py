@@ -14,6 +14,7 @@ from picows import WSCloseCode, WSFrame, WSListener, WSMsgType, WSTransport
 
 from metrobench.endpoints.base import NOT_UNDERSTOOD, Endpoint, Kind, Observation
 from metrobench.load.spool import Spool
+from metrobench.load.tape import Recorder
 from metrobench.load.ties import TIED, TIES
 from metrobench.load.turns import Turns
 from metrobench.measure.facts import SessionFacts
@@ -66,12 +67,13 @@ class Book:
 class Conn(WSListener):  # type: ignore[misc]
     """A session. `alive` from acceptance to its end."""
 
-    def __init__(self, book: Book, facts: SessionFacts, slot: int) -> None:
-        """`slot`: its place in the order of sending."""
+    def __init__(self, book: Book, facts: SessionFacts, slot: int, recorder: Recorder | None = None) -> None:
+        """`slot`: its place in the order of sending. `recorder`: who writes down what is said."""
         self.book = book
         self._decode = book.endpoint.decoder()
         self.facts = facts
         self.slot = slot
+        self._recorder = recorder
         self.transport: WSTransport | None = None
         self.alive = False
         self.accepted = False
@@ -97,6 +99,13 @@ class Conn(WSListener):  # type: ignore[misc]
         """Send one message now."""
         if self.transport is not None:
             self.transport.send(self.book.message_type, message)
+            if self._recorder is not None:
+                self._recorder.client(message, self._spoken(monotonic()))
+
+    def _spoken(self, now: float) -> float | None:
+        """Seconds since the session's audio began; None: it has not."""
+        t = now - self.book.t0 - self.facts.phase
+        return t if self.book.t0 and t > 0.0 else None
 
     def push(self, frame: bytes) -> None:
         """Send one ready-made WebSocket frame of a living session."""
@@ -135,6 +144,8 @@ class Conn(WSListener):  # type: ignore[misc]
         self._release()
         if said or self.transport is None or self.transport.is_disconnected:
             return
+        if self._recorder is not None:
+            self._recorder.leave()
         for message in self.book.endpoint.closing():
             self.write(message)
         if not (self.book.endpoint.says_goodbye and self.accepted):
@@ -194,6 +205,8 @@ class Conn(WSListener):  # type: ignore[misc]
                     return
                 payload = bytes(self._buffer)
                 self._buffer.clear()
+            if self._recorder is not None:
+                self._recorder.server(payload, self._spoken(now))
             seen = self._decode(payload)
             for message in seen.reply:
                 self.write(message)
@@ -202,6 +215,8 @@ class Conn(WSListener):  # type: ignore[misc]
     def on_ws_disconnected(self, transport: WSTransport) -> None:
         self._release()
         if not self._dropped:
+            if self._recorder is not None and not (self._left or self.over):
+                self._recorder.closed(0, "", self._spoken(monotonic()))
             self._end(monotonic(), self.facts.close_code or _ABNORMAL, "the connection broke without a close")
 
     def _observe(self, now: float, seen: Observation, payload: bytes) -> None:
@@ -283,6 +298,8 @@ class Conn(WSListener):  # type: ignore[misc]
 
     def _closed_by_server(self, now: float, transport: WSTransport, frame: WSFrame) -> None:
         code = int(frame.get_close_code()) or _NO_STATUS
+        if self._recorder is not None:
+            self._recorder.closed(code, _text(frame.get_close_message()), self._spoken(now))
         self._end(now, code, _text(frame.get_close_message()) or "closed by the server")
         transport.send_close(WSCloseCode.OK if code == _NO_STATUS else frame.get_close_code())
         transport.disconnect()

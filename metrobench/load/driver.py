@@ -40,6 +40,7 @@ from metrobench.load.saturate import SaturateRun
 from metrobench.load.sender import Sender
 from metrobench.load.spec import LoadEvent, LoadSpec
 from metrobench.load.spool import Spool
+from metrobench.load.tape import Head, Recorder
 from metrobench.measure.facts import SessionFacts
 from metrobench.schedule import last_chunk, make_ring
 from metrobench.units import CHUNK
@@ -83,12 +84,20 @@ class Driver:
         self._book = Book(self._endpoint, spool, ready)
         self._ring = make_ring(self._schedule)
         slots = {session: slot for slot, session in enumerate(self._ring.order)}
+        recorder = self._recorder()
         self._conns = [
-            Conn(self._book, SessionFacts(number, float(phase)), slots[number])
+            Conn(self._book, SessionFacts(number, float(phase)), slots[number], None if number else recorder)
             for number, phase in enumerate(self._schedule.phases)
         ]
         self._run: PacedRun | SaturateRun | OpenRun | None = None
         self._after: Aftermath | None = None
+
+    def _recorder(self) -> Recorder | None:
+        spec = self._spec
+        if spec.record_wire is None:
+            return None
+        head = Head(spec.protocol, spec.unit, spec.first_ready, spec.sample_rate, self._endpoint.binary)
+        return Recorder(spec.record_wire, head, spec.access.clean)
 
     def _audio(self, table: ChunkTable, session: int) -> Iterator[tuple[int, int]]:
         spec = self._spec

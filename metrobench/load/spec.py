@@ -77,6 +77,9 @@ class LoadSpec:
     timetable: Timetable | None = None
     """Mode `open`: when each session comes and goes; `sessions` is its length."""
 
+    record_wire: Path | None = None
+    """File for the wire traffic of session 0, which must not exist."""
+
     def schedule(self) -> Schedule:
         """Due times of the run."""
         if self.timetable is not None:

@@ -33,7 +33,7 @@ class Latency(Struct, frozen=True):
     absent: dict[str, str]
     """Why a value is None, by its name."""
     mean: float | None = None
-    """Mean L of the answered frames. (Last: records of earlier versions lack it.)"""
+    """Mean L of the answered frames. Records of earlier versions lack it."""
 
 
 def latency(span: Span) -> Latency:

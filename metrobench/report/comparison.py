@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from metrobench.records import ProbeRecord, Record
+from metrobench.report import quality_table
 from metrobench.report.layout import WIDTH
 from metrobench.report.sentence import objective
 from metrobench.report.terminal import found
@@ -59,9 +60,11 @@ def _conditions(records: list[Record]) -> dict[str, list[str]]:
         "what ran": each(
             lambda record: "a stand-in" if record.stand_in else record.setting.get("weights") or "endpoint"
         ),
-        "budget": each(lambda record: seconds(record.setting["budget"])),
-        "miss rate": each(lambda record: percent(record.setting["q"])),
-        "objective": each(lambda record: objective(record.setting) or "the miss rate"),
+        "budget": each(lambda record: seconds(budget) if (budget := record.setting.get("budget")) else "none"),
+        "miss rate": each(lambda record: percent(q) if (q := record.setting.get("q")) else "none"),
+        "objective": each(
+            lambda record: objective(record.setting) or "the miss rate" if "slo" in record.setting else "none"
+        ),
         "measured time": each(
             lambda record: seconds(span) if (span := record.setting.get("span")) else "the shortest that may be judged"
         ),
@@ -98,6 +101,9 @@ def _any(place: int, record: Record) -> tuple[str, ...]:
         found = record.result["policies"].values()
         result = ", ".join(f"{each['collapsed']}/{each['trials']}" for each in found)
         return (str(place), record.kind, what, f"collapsed {result}", "-", "-", "-", "-")
+    if record.kind == quality_table.KIND:
+        result = quality_table.sentence(record) if quality_table.found(record) else record.status
+        return (str(place), record.kind, what, result, "-", "-", "-", "-")
     if record.kind == "ramp" and (record.result or {}).get("ramp"):
         return (str(place), record.kind, what, *_ramp(record.result or {}))
     result = f"{last.sessions}: {last.outcome}" if last else record.status

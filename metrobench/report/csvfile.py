@@ -15,6 +15,7 @@ import numpy as np
 from metrobench.errors import UsageError
 from metrobench.measure.facts import FRAME_DTYPE
 from metrobench.records import ProbeRecord, Record
+from metrobench.report import quality_table
 from metrobench.report.stored import Stored
 
 SECONDS = (
@@ -43,6 +44,7 @@ def runs(records: Sequence[Stored]) -> Iterator[str]:
         {**_record(stored), **_probe(stored.record, probe)} for stored in records for probe in stored.record.probes
     ]
     lines += [{**_record(stored), **_ramp(stored.record)} for stored in records if _ramp(stored.record)]
+    lines += [{**_record(stored), **line} for stored in records for line in _quality(stored.record)]
     names = list(dict.fromkeys(name for line in lines for name in line)) or [*_record_names()]
     yield _line(names)
     for line in lines:
@@ -115,6 +117,26 @@ def _ramp(record: Record) -> dict[str, Any]:
         "collapse": found["collapse"]["kind"],
         "kv_peak_share": (record.result or {}).get("kv_peak"),
     }
+
+
+def _quality(record: Record) -> Iterator[dict[str, Any]]:
+    """One line for each arm and band of age of a quality probe."""
+    found = quality_table.found(record) if record.kind == quality_table.KIND else {}
+    for each in found.get("findings", ()):
+        for band in each["bands"]:
+            line: dict[str, Any] = {
+                "policy": each["arm"]["policy"],
+                "condition": each["arm"]["condition"],
+                "age_windows": f"{band['age']} W",
+                "window_tokens": found["window"],
+                "answers": (band["accuracy"] or {}).get("answers", 0),
+            }
+            for name, unit in (("accuracy", "share"), ("nll", "nats"), ("nll_loss", "nats")):
+                ends = band[name] or {}
+                line |= {f"{name}_{end}_{unit}": ends.get(end) for end in ("value", "lower", "upper")}
+            line |= {"repetition_share": band["repetition"], "hollow": band["hollow"], "first": band["first"]}
+            line |= {"verdict": each["verdict"], "believed": _word(found["believed"])}
+            yield line
 
 
 def _probe(record: Record, probe: ProbeRecord) -> dict[str, Any]:

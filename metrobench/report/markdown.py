@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from metrobench.records import Record
-from metrobench.report import capacity_table, collapse_table, comparison, ramp_table, sentence, trust
+from metrobench.report import capacity_table, collapse_table, comparison, quality_table, ramp_table, sentence, trust
 from metrobench.report.stored import Stored
 
 MOST_WORDS = 10
@@ -34,6 +34,8 @@ def _record(record: Record) -> str:
         if result.get("ramp"):
             parts.append(table(ramp_table.HEADINGS, ramp_table.timeline(record, ramp_table.MOST_LINES)))
             parts.append(_list(f"{name}: {words(said)}" for name, said in ramp_table.facts(record)))
+    elif record.kind == quality_table.KIND:
+        parts += _quality(record)
     elif record.kind == "collapse":
         parts.append(table(collapse_table.HEADINGS, collapse_table.rows(record)))
         parts.append(_list(words(remark) for remark in collapse_table.remarks(record)))
@@ -47,6 +49,16 @@ def _record(record: Record) -> str:
     parts.append(_list(f"the server said: {words(reason[:200])}" for reason in said))
     parts.append(f"`{_code(' '.join(record.command))}` · seed {record.seed} · {record.created}")
     return "\n\n".join(part for part in parts if part)
+
+
+def _quality(record: Record) -> list[str]:
+    if not quality_table.found(record):
+        return []
+    return [
+        table(quality_table.headings(record), quality_table.rows(record)),
+        _list(f"{words(name)}: {words(said)}" for name, said in quality_table.costs(record)),
+        table(("believable?", "state", "seen"), quality_table.checks(record)),
+    ]
 
 
 def _banner(record: Record) -> str:

@@ -6,6 +6,7 @@ from typing import Any
 
 from metrobench.endpoints.base import FrameClass
 from metrobench.records import ProbeRecord, Record
+from metrobench.report import quality_table
 from metrobench.units import counted, percent, rate, seconds
 
 
@@ -24,6 +25,8 @@ def _verdict(record: Record) -> str:
         return _capacity(record)
     if record.kind == "ramp":
         return _ramp(record)
+    if record.kind == quality_table.KIND:
+        return quality_table.sentence(record)
     if not record.probes:
         return "Nothing was measured."
     if record.kind == "collapse":
@@ -41,6 +44,8 @@ def objective(setting: dict[str, Any]) -> str | None:
 def beside(record: Record) -> str:
     """What the sentence rests on: the rule, the policy, the length of a run."""
     setting = record.setting
+    if record.kind == quality_table.KIND:
+        return quality_table.beside(record)
     if record.kind == "ramp":
         admission = setting["admission"] or "its own"
         parts = (record.profile["name"], setting["endpoint"] or setting["kv"], f"admission {admission}")

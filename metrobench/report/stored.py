@@ -19,7 +19,9 @@ from metrobench.measure.plan import Slo, check_plan
 from metrobench.measure.telemetry import Row
 from metrobench.measure.verdict import Verdict
 from metrobench.policy import parse_policy
+from metrobench.quality.analysis import Quality
 from metrobench.records import ProbeRecord, Record, RunFolder, plain, read_facts, read_record, read_telemetry
+from metrobench.report import quality_table
 from metrobench.report.rejudge import plan_of
 from metrobench.search.mscs import Mscs
 
@@ -197,12 +199,46 @@ class _Ramp(_Beside, kw_only=True):
     complaints: list[str]
 
 
+class _Asked(msgspec.Struct):
+    """What it reads of the setting of a quality probe."""
+
+    kv: str
+    controls: list[str]
+    weights: str
+    window: int
+    sessions: int
+    questions: int
+    answer: int
+    temperature: float
+    endpoint: str | None = None
+
+
+class _Named(msgspec.Struct):
+    name: str
+
+
+class _Answered(msgspec.Struct):
+    """What it reads of its result."""
+
+    quality: Quality
+
+
 _RESULTS: dict[str, type[msgspec.Struct]] = {"capacity": _Found, "ramp": _Ramp}
+
+
+def _understand_quality(record: Record) -> None:
+    msgspec.convert(record.setting, _Asked)
+    msgspec.convert(record.profile, _Named)
+    if record.result is not None:
+        msgspec.convert(record.result, _Answered)
 
 
 def _understand(file: Path, record: Record) -> None:
     """Completes an older record. Raises UsageError where it lacks something that a report reads."""
     try:
+        if record.kind == quality_table.KIND:
+            _understand_quality(record)
+            return
         setting = msgspec.convert(record.setting, _Setting)
         msgspec.convert(record.profile, _Profile)
         if record.kind == "ramp":

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from metrobench.policy import parse_policy
 from metrobench.records import Record
-from metrobench.report import collapse_table, ramp_table, terminal
+from metrobench.report import collapse_table, quality_table, ramp_table, terminal
 from metrobench.report.layout import hang
 
 
@@ -18,6 +18,8 @@ def whole(record: Record) -> str:
         return "\n".join([collapse_table.heading(record), *_status(record), body])
     if record.kind == "ramp":
         return "\n".join([ramp_table.heading(record), *_status(record), ramp_table.text(record)])
+    if record.kind == quality_table.KIND:
+        return "\n".join([quality_table.heading(record), *_status(record), quality_table.text(record)])
     span = record.probes[0].span_seconds if record.probes else record.setting.get("span")
     lines = [terminal.heading(record, span, parse_policy(record.setting["kv"]).bounded), *_status(record)]
     if record.kind == "capacity" or len(record.probes) > 1:

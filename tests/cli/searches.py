@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +15,7 @@ import pytest
 from metrobench import probe as probe_module
 from metrobench.cli import bench as bench_module
 from metrobench.cli import capacity as capacity_module
+from metrobench.corpus.stream import build_table
 from metrobench.measure.verdict import Verdict, judge
 from metrobench.probe import Setting, Watch
 from metrobench.records import ProbeRecord
@@ -21,6 +23,8 @@ from tests.virtual_servers import queue_run
 
 URL = "ws://127.0.0.1:9/v1/realtime"
 """Nobody is there, and nobody is asked."""
+decoded = cache(build_table)
+"""The same audio for every command: decoded once."""
 
 
 @dataclass
@@ -39,6 +43,7 @@ class VirtualRuns:
         """Every run of this process is virtual from now on."""
         now = SimpleNamespace(monotonic=lambda: self.clock, sleep=lambda _: None)
         monkeypatch.setattr(bench_module, "time", now)
+        monkeypatch.setattr(bench_module, "build_table", decoded)
         monkeypatch.setattr(capacity_module, "time", now)
         monkeypatch.setattr(probe_module, "probe", self)
         return self

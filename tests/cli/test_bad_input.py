@@ -45,7 +45,7 @@ def test_wrong_usage_exits_2(tmp_path: Path, arguments: list[str], words: list[s
 
 def test_a_folder_that_cannot_be_written_exits_2(tmp_path: Path) -> None:
     (tmp_path / "taken").write_text("a file")
-    done = metrobench("run", "--sessions", "1", "--endpoint", "ws://127.0.0.1:1", "--out", "taken", cwd=tmp_path)
+    done = in_process("run", "--sessions", "1", "--endpoint", "ws://127.0.0.1:1", "--out", "taken", cwd=tmp_path)
     assert_plain_error(done, 2, "taken")
 
 
@@ -54,7 +54,7 @@ def test_nobody_listening_exits_4(tmp_path: Path) -> None:
         free.bind(("127.0.0.1", 0))
         url = f"ws://127.0.0.1:{free.getsockname()[1]}/v1/realtime"
     for command in (["check"], ["run", "--sessions", "2"], ["capacity"]):
-        assert_plain_error(metrobench(*command, "--quiet", "--endpoint", url, cwd=tmp_path), 4, "127.0.0.1")
+        assert_plain_error(in_process(*command, "--quiet", "--endpoint", url, cwd=tmp_path), 4, "127.0.0.1")
 
 
 class _WebPage(BaseHTTPRequestHandler):
@@ -79,11 +79,11 @@ def web_page() -> Iterator[str]:
 
 
 def test_a_web_page_is_no_websocket_and_exits_4(tmp_path: Path, web_page: str) -> None:
-    assert_plain_error(metrobench("check", "--quiet", "--endpoint", web_page, cwd=tmp_path), 4, "WebSocket")
+    assert_plain_error(in_process("check", "--quiet", "--endpoint", web_page, cwd=tmp_path), 4, "WebSocket")
 
 
 def test_a_host_that_does_not_exist_exits_4(tmp_path: Path) -> None:
-    done = metrobench("check", "--quiet", "--endpoint", "ws://no-such-host.invalid/v1/realtime", cwd=tmp_path)
+    done = in_process("check", "--quiet", "--endpoint", "ws://no-such-host.invalid/v1/realtime", cwd=tmp_path)
     assert_plain_error(done, 4, "no-such-host.invalid")
 
 

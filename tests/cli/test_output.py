@@ -46,7 +46,9 @@ def test_a_full_disk_is_one_clear_error():
     assert "cannot write to standard output: No space left on device" in done.stderr
 
 
-@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+@pytest.mark.parametrize(
+    "closed", ["<&- >&- 2>&-", *(pytest.param(one, marks=pytest.mark.thorough) for one in ("<&-", ">&-", "2>&-"))]
+)
 @pytest.mark.parametrize(
     ("arguments", "code"),
     [("profiles", 0), ("check --endpoint ws://127.0.0.1:1/x", 4), ("check --model nobody", 2), ("corpus list", 0)],

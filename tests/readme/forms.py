@@ -62,6 +62,9 @@ FORMS: dict[str, Form] = {
         PLANNED, line="metrobench run --sessions 64 --duration 5m --dry-run", because=LONG
     ),
     "metrobench collapse --sessions 16 --trials 20": Form("0 of 1", line=TRIALS, because=LONG, measures=True),
+    "metrobench quality": Form(
+        "nothing is bounded", code=(2,), line="metrobench quality --kv unbounded", because="it asks a model for minutes"
+    ),
     "metrobench profiles": Form("sessions", shown="exact"),
     "metrobench serve --port 8910": Form(
         "listening on ws://127.0.0.1:",

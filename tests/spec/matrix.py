@@ -345,14 +345,15 @@ def _stream(name: str) -> str:
 
 HEAD = """# Wire protocols
 
-`metrobench run --endpoint URL --protocol NAME`; `--protocol auto` finds the name out. Written by
+`metrobench run --endpoint URL --protocol NAME`; `--protocol auto` finds the name out. Yours is not among them?
+[Write it](own-protocol.md): about forty lines in a package of your own. This page is written by
 `python -m tests.spec.matrix` from the tests themselves: a test fails when this page says something else than they do.
 
 ## What is tested with scripted servers
 
-One row a protocol, one column a behaviour of its server. The number names the test, or the reason why this wire cannot
-show the behaviour or what stands for a test with it. Real servers of five protocols are run besides
-(`make test-peers`, `tests/peers/README.md`).
+One row a protocol, one column a behaviour of its server. The numbers name the tests, or say why this wire cannot show
+the behaviour, or what stands for a test with it. Real servers of five protocols are run besides (`make test-peers`,
+`tests/peers/README.md`).
 """
 FINDINGS = """## What is found
 

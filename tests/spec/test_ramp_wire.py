@@ -13,7 +13,7 @@ from metrobench.measure.collapse import Kind
 from metrobench.measure.open_system import OpenSystem, open_system
 from metrobench.records import read_facts, read_record
 from tests.cli.command import metrobench
-from tests.servers.streaming import Outcome, stream_once
+from tests.servers.streaming import Outcome, stream
 from tests.servers.truth import ALL, Script, TruthServer
 
 pytestmark = pytest.mark.realtime
@@ -30,7 +30,7 @@ def table(count: int, gap: float, frames: int = FRAMES) -> Timetable:
 
 def run(when: Timetable, **script: object) -> tuple[Outcome, OpenSystem]:
     """The load process by itself, and what its facts say."""
-    outcome = stream_once(
+    outcome = stream(
         Script(unit=UNIT, first_ready=UNIT, **script),  # type: ignore[arg-type]
         lambda load, event: None,
         mode="open",
@@ -63,8 +63,8 @@ def test_one_above_the_limit_is_refused_with_its_signals_and_1013() -> None:
 
 
 def test_who_hangs_up_makes_room_for_another() -> None:
-    _, found = run(table(4, 4.0, frames=3), limit=1)
-    assert (found.admitted, found.refused) == (4, 0)
+    _, found = run(table(3, 2.0, frames=3), limit=1)
+    assert (found.admitted, found.refused) == (3, 0)
 
 
 def test_a_server_that_accepts_too_late_has_refused() -> None:

@@ -20,6 +20,7 @@ from metrobench.worker.sessions import FrameDone, Session, SessionRules
 from metrobench.worker.spec import STANDIN, WorkerSpec
 
 SESSIONS, BLOCK = 8, 32
+UNGUARDED = "unguarded "
 LONGEST = {False: 8192, True: 256}
 """max_model_len by whether the policy bounds a session: bounded ones roll over in the test."""
 TOKENS = {False: 256, True: 10 * 256}
@@ -40,6 +41,21 @@ class CoreEngine:
         self.stats = EngineStats()
         self.vocab = spec.profile.stand_in.vocab
         self.outputs: dict[str, asyncio.Queue[Output]] = {}
+        self.preemptions = 0
+        self.longest = 0
+        """Most tokens of one request in one step."""
+        scheduler = self.core.scheduler
+        self._preempt, self._schedule = scheduler._preempt_request, scheduler.schedule
+        scheduler._preempt_request, scheduler.schedule = self._count, self._measure
+
+    def _count(self, *args: Any, **kwargs: Any) -> None:
+        self.preemptions += 1
+        self._preempt(*args, **kwargs)
+
+    def _measure(self, *args: Any, **kwargs: Any) -> Any:
+        output = self._schedule(*args, **kwargs)
+        self.longest = max(self.longest, *output.num_scheduled_tokens.values(), 0)
+        return output
 
     async def stream(self, request: str, chunks: AsyncGenerator[Chunk, None]) -> AsyncIterator[Output]:
         queue = self.outputs[request] = asyncio.Queue()
@@ -86,6 +102,11 @@ class CoreEngine:
     def computed(self, request: str) -> int:
         return int(self.core.scheduler.requests[request].num_computed_tokens)
 
+    def held(self, request: str) -> int:
+        """Blocks the request holds."""
+        manager = self.core.scheduler.kv_cache_manager.coordinator.single_type_managers[0]
+        return sum(not block.is_null for block in manager.req_to_blocks[request])
+
     @property
     def blocks_used(self) -> int:
         pool = self.core.scheduler.kv_cache_manager.block_pool
@@ -121,7 +142,7 @@ class Reporter:
         self.tokens += given + sampled - 1
         row = {
             "tokens": self.tokens,
-            "blocks": self.engine.blocks_used,
+            "held": self.engine.held(name),
             "rollovers": self.session.rollovers,
             "session": self.session.number,
             "ledger": self.session.total,
@@ -136,20 +157,23 @@ class Reporter:
 
 
 def ledger(policy: str) -> list[dict[str, Any]]:
-    """A row per answered frame: the session's ledger beside the scheduler's count of computed tokens and the blocks in
-    use; a last row when all sessions are closed. The pool is as small as the policy's sessions may have it."""
+    """A row per answered frame: the session's ledger beside the scheduler's count of computed tokens and the blocks it
+    holds; a last row when all sessions are closed. The pool is as small as the policy's sessions may have it.
+    `unguarded POLICY` is the same with sessions that go on past max_model_len on the stock engine."""
     assert isinstance(preload.load(), str)
     return asyncio.run(converse(policy))
 
 
 async def converse(policy: str) -> list[dict[str, Any]]:
     profile = load_profile("smoke")
-    chosen = parse_policy(policy, BLOCK)
+    guard = not policy.startswith(UNGUARDED)
+    chosen = parse_policy(policy.removeprefix(UNGUARDED), BLOCK)
     longest = LONGEST[chosen.bounded]
-    each = peak_blocks(chosen, most_in_flight(profile.timing.most_tokens, BLOCK), BLOCK) if chosen.bounded else 32
+    in_flight = most_in_flight(profile.timing.most_tokens, BLOCK)
+    each = peak_blocks(chosen, in_flight, BLOCK) if chosen.bounded else 32
     pool, arguments = SESSIONS * each * BLOCK, {"max_model_len": longest}
     spec = WorkerSpec(profile, chosen, SESSIONS, pool, STANDIN, 1, None, None, Path("/dev/null"), arguments)
-    rules = SessionRules(1, 4, 40, longest, spec.policy, True, 1)
+    rules = SessionRules(1, 4, 40, longest, spec.policy, guard, 1)
     rows: list[dict[str, Any]] = []
     with tempfile.TemporaryDirectory() as folder:
         engine = CoreEngine(spec, Path(folder))
@@ -166,9 +190,13 @@ async def converse(policy: str) -> list[dict[str, Any]]:
                 reporter.session.push(frame, draw.random() < 0.5)
         while any(reporter.sent and not reporter.over for reporter in reporters) and not running.done():
             await asyncio.sleep(0.01)
+        if running.done():
+            rows.append({"died": str(running.exception())})
+            return rows
         for reporter in reporters:
             reporter.session.close()
             await reporter.session.wait_closed()
         running.cancel()
-        rows.append({"left": engine.blocks_used})
+        facts = {"left": engine.blocks_used, "preemptions": engine.preemptions, "longest": engine.longest}
+        rows.append(facts | {"in_flight": in_flight, "peak": each})
     return rows

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import metrobench
 from metrobench.records import Record
-from metrobench.report import comparison, sentence
-from metrobench.report.html import elements, ramp, sections
+from metrobench.report import comparison, quality_table, sentence
+from metrobench.report.html import elements, quality, ramp, sections
 from metrobench.report.html.figures import Figures, of_records, of_search
 from metrobench.report.view import View
 
@@ -27,6 +27,10 @@ def page(view: View) -> str:
         main = "".join((ramp.findings(drawn, record), sections.warnings(view), sections.setting(record)))
         title = f"{record.kind} {record.profile['name']}: {sentence.verdict(record)}"
         return elements.document(title, sections.verdict(view), main, _footer())
+    if record.kind == quality_table.KIND:
+        title = f"{record.kind} {record.profile['name']}: {sentence.verdict(record)}"
+        main = "".join((quality.findings(drawn, record), sections.setting(record)))
+        return elements.document(title, sections.verdict(view), main, elements.paragraph(quality.FOOTER))
     main = "".join(
         (
             sections.collapses(drawn, view) if trials else "",

@@ -8,7 +8,7 @@ from typing import Any
 from metrobench.endpoints.base import FrameClass
 from metrobench.measure.sessions import SessionRow
 from metrobench.records import ProbeRecord, Record
-from metrobench.report import capacity_table, collapse_table, forecast, sentence, terminal, trust
+from metrobench.report import capacity_table, collapse_table, forecast, quality_table, sentence, terminal, trust
 from metrobench.report.html import elements, figures
 from metrobench.report.view import Closeup, View
 from metrobench.units import percent, rate, seconds
@@ -191,6 +191,9 @@ def setting(record: Record) -> str:
 
 def _asked(record: Record) -> list[tuple[str, str]]:
     setting: dict[str, Any] = record.setting
+    if record.kind == quality_table.KIND:
+        asked = {"model": record.profile["name"], **setting, "seed": record.seed}
+        return [(name, str(value)) for name, value in asked.items() if value not in (None, [])]
     counts = sentence.noun(setting)
     rule = f"at most {rate(setting['q'])} of {counts}s later than the budget"
     known = {

@@ -1,0 +1,110 @@
+"""The measuring part of `metrobench quality`: a run folder, its record, and the facts of every arm in it."""
+
+from __future__ import annotations
+
+import re
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+
+from metrobench.cli.live import Interrupts, Live
+from metrobench.environment import Environment
+from metrobench.errors import MetrobenchError
+from metrobench.quality.analysis import ArmFacts, analyse
+from metrobench.quality.arms import FREE
+from metrobench.quality.questions import QUESTIONS
+from metrobench.quality.run import Calibrated, Course, Setting, run
+from metrobench.quality.weights import name_of
+from metrobench.records import SCHEMA, Record, RunFolder, now, plain
+from metrobench.report import html, quality_table
+
+FACTS = "answers.json"
+"""In each arm's folder: everything it said."""
+INCONCLUSIVE = 3
+
+
+def measured(
+    setting: Setting, model: str, machine: Environment, out: Path, live: Live, say: Callable[[str], object] | None
+) -> tuple[Record, Path, int]:
+    """Probe; the record, its folder and the exit code. Raises MetrobenchError, after the record is written."""
+    record = _record(setting, model, machine)
+    folder = RunFolder.create(out, f"quality-{name_of(model)}")
+    interrupts = Interrupts()
+    began = time.monotonic()
+    arms: list[ArmFacts] = []
+
+    def store(facts: ArmFacts) -> None:
+        arms.append(facts)
+        place = folder.subfolder(f"{len(arms):02d}-{re.sub(r'[^A-Za-z0-9.+-]+', '-', facts.arm.name)}")
+        (place / FACTS).write_bytes(msgspec.json.encode(facts))
+        live.line(f"{facts.arm.name}: {len(facts.replies)} answers after {time.monotonic() - began:.0f} s")
+
+    with interrupts:
+        try:
+            folder.write(record)
+            if say is not None:
+                say(quality_table.heading(record))
+            course = Course(store, live.status, lambda: interrupts.signum is not None)
+            known = run(setting, course, folder.path / "engines.log")
+            record.status = "interrupted" if interrupts.signum else "complete"
+            if arms and known is not None:
+                _conclude(record, setting, arms, known)
+        except MetrobenchError as error:
+            record.status, record.error = "failed", error.message
+            raise
+        except BaseException as error:
+            record.status, record.error = "failed", f"{type(error).__name__}: {error}"
+            raise
+        finally:
+            interrupts.finish()
+            live.clear()
+            record.wall_seconds = round(time.monotonic() - began, 1)
+            folder.write(record)
+            if complaint := html.write(folder, record):
+                live.line(complaint)
+            folder.close()
+    if interrupts.signum:
+        return record, folder.path, 128 + interrupts.signum
+    believed = record.result is not None and record.result["quality"]["believed"]
+    return record, folder.path, 0 if believed else INCONCLUSIVE
+
+
+def _record(setting: Setting, model: str, machine: Environment) -> Record:
+    policies = [str(policy) for policy in setting.policies]
+    return Record(
+        schema=SCHEMA,
+        kind=quality_table.KIND,
+        status="running",
+        created=now(),
+        command=["metrobench", *sys.argv[1:]],
+        environment=machine,
+        profile={"name": name_of(model)},
+        setting={
+            "kv": ",".join(policies),
+            "controls": [str(policy) for policy in setting.controls],
+            "weights": model,
+            "endpoint": None,
+            "block": setting.block,
+            "window": setting.window,
+            "sessions": setting.sessions,
+            "questions": setting.questions,
+            "answer": setting.answer,
+            "temperature": setting.temperature,
+            "text": bool(setting.text),
+            "chat": setting.chat,
+            "rendered": setting.rendered,
+        },
+        seed=setting.seed,
+        stand_in=False,
+    )
+
+
+def _conclude(record: Record, setting: Setting, arms: list[ArmFacts], known: Calibrated) -> None:
+    """The findings, arms in the order of --kv, controls and re-rendered turns last."""
+    order = {str(policy): place for place, policy in enumerate([*setting.policies, *setting.controls])}
+    arms.sort(key=lambda each: (each.arm.condition != FREE, each.arm.condition, order.get(each.arm.policy, 99)))
+    found = analyse(arms, setting.window, setting.block, len(known.free), len(QUESTIONS))
+    record.result = {"quality": plain(found), "known": {"free": len(known.free), "chat": len(known.chat)}}

@@ -1,0 +1,112 @@
+"""`metrobench quality` as people type it, and what its records say again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from metrobench.environment import describe_machine
+from metrobench.quality.analysis import analyse
+from metrobench.quality.arms import Arm
+from metrobench.records import SCHEMA, Record, plain
+from metrobench.report import quality_table
+from metrobench.report.csvfile import runs
+from metrobench.report.html.page import page
+from metrobench.report.markdown import document
+from metrobench.report.stored import Stored, open_record
+from metrobench.report.view import look
+from metrobench.report.whole import whole
+from tests.cli.command import assert_plain_error, in_process
+
+from .test_probe import facts, window
+from .toy import everything
+
+KV = "unbounded,window:128,window:256,window:128+8"
+
+
+@pytest.fixture(scope="module")
+def stored(tmp_path_factory: pytest.TempPathFactory) -> Stored:
+    """A record of scripted models, read back from disk."""
+    arms = [
+        facts("unbounded", everything),
+        facts("window:128", window(128, 0)),
+        facts("window:256", window(256, 0)),
+        facts("window:128+8", window(128, 8)),
+    ]
+    record = Record(
+        schema=SCHEMA,
+        kind="quality",
+        status="complete",
+        created="2026-12-01T10:00:00+00:00",
+        command=["metrobench", "quality"],
+        environment=describe_machine(),
+        profile={"name": "toy"},
+        setting={
+            "kv": KV, "controls": ["window:256"], "weights": "toy", "endpoint": None, "window": 128, "sessions": 10,
+            "questions": 24, "answer": 8, "temperature": 0.0,
+        },
+        seed=1,
+        stand_in=False,
+        result={"quality": plain(analyse(arms, 128, 1, 100, 100))},
+    )  # fmt: skip
+    folder = tmp_path_factory.mktemp("run")
+    (folder / "run.json").write_bytes(msgspec.json.encode(record))
+    return open_record(folder / "run.json")
+
+
+def test_the_terminal_is_80_columns_wide_and_prints_every_check(stored: Stored) -> None:
+    text = whole(stored.record)
+    assert [line for line in text.splitlines() if len(line) > 80] == []
+    for name, _, _ in quality_table.checks(stored.record):
+        assert name in " ".join(text.split())
+
+
+def test_every_format_holds_the_verdict(stored: Stored) -> None:
+    claim = "the sinks of window:128+8 repair it"
+    assert claim in " ".join(whole(stored.record).split())
+    assert claim in document([stored])
+    html = page(look(stored, closely=True, judge=True))
+    assert claim in html
+    assert html.count("<svg") == 2
+
+
+def test_csv_has_one_line_for_each_arm_and_age(stored: Stored) -> None:
+    head, *lines = list(runs([stored]))
+    assert "accuracy_value_share" in head
+    findings = quality_table.found(stored.record)["findings"]
+    assert len(lines) == sum(len(each["bands"]) for each in findings)
+
+
+def test_a_record_that_was_changed_is_refused(stored: Stored, tmp_path: Path) -> None:
+    from metrobench.errors import UsageError
+
+    record = msgspec.json.decode((stored.path / "run.json").read_bytes())
+    record["result"]["quality"]["findings"] = "none"
+    (tmp_path / "run.json").write_bytes(msgspec.json.encode(record))
+    with pytest.raises(UsageError, match="does not understand"):
+        open_record(tmp_path / "run.json")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (("--kv", "unbounded"), "nothing is bounded"),
+        (("--kv", "recycle:128"), "cannot be probed yet"),
+        (("--model", "no-such-folder"), "neither smollm2, nor hf:ID, nor a folder"),
+        (("--sessions", "0"), "--sessions"),
+    ],
+)
+def test_wrong_usage_is_said_in_two_lines(tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
+    assert_plain_error(in_process("quality", *arguments, cwd=tmp_path), 2, words)
+
+
+def test_a_folder_without_a_tokenizer_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "model").mkdir()
+    assert_plain_error(in_process("quality", "--model", "model", cwd=tmp_path), 2, "holds no config.json")
+
+
+def test_arms_are_named_by_their_policy_and_condition() -> None:
+    assert Arm("window:128", "chat").name == "window:128, chat"
+    assert Arm("window:128", "re-rendered").name == "re-rendered window:128"
