@@ -44,6 +44,12 @@ DOCS_FORMS: dict[str, Form] = {
         "metrobench gate reports/now --baseline baseline.json"
     ],
     "metrobench history DIR": Form("none changed", line="metrobench history reports/", because="DIR is reports/ here"),
+    "metrobench check --endpoint ws://localhost:9000/ --protocol parrot --model smoke": Form(
+        "parrot",
+        code=(2,),
+        because="no package brings that protocol here; tests/endpoints/test_own_protocol.py installs the page's own",
+    ),
+    "metrobench report RUN": Form("report   RUN"),
     "metrobench run --endpoint URL --protocol NAME": Form("Missing option '--sessions'", code=(2,), because=NAMED),
     "make test-peers": Form(
         "METROBENCH_PEERS", line='make -n -C "$ROOT" test-peers VENV="$PWD/.venv" PEERS="$PWD/.peers"', because=SETUP
