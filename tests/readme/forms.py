@@ -55,6 +55,14 @@ FORMS: dict[str, Form] = {
         because=ONE_WORKER,
         needs="served",
     ),
+    "metrobench replay FILE": Form(
+        "listening on ws://127.0.0.1:",
+        code=(130,),
+        line='metrobench check --model smoke --endpoint "$served" --record-wire FILE >/dev/null 2>&1;'
+        " timeout --preserve-status -s INT 8 metrobench replay FILE --port 0",
+        because="it goes on until Ctrl-C",
+        needs="served",
+    ),
     "metrobench capacity --model minicpm-o --budget 1s": Form(
         PLANNED, line="metrobench capacity --model minicpm-o --budget 1s --dry-run", because=LONG
     ),
