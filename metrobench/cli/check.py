@@ -40,8 +40,9 @@ def _frames(stream: Stream) -> int:
 @options.vllm_args
 def check(out: Path, as_json: bool, quiet: bool, **asked: Any) -> None:
     """One session end to end: does this endpoint answer, and how fast?"""
-    from metrobench.cli.bench import Bench, Request
+    from metrobench.cli.bench import Bench
     from metrobench.cli.output import say, say_json
+    from metrobench.cli.request import Request
     from metrobench.probe import probe_plan
     from metrobench.report import terminal
 

@@ -60,8 +60,9 @@ def collapse(
     **asked: Any,
 ) -> None:
     """How often identical runs collapse: fresh worker per trial, policies interleaved."""
-    from metrobench.cli.bench import Bench, Request, several_policies
+    from metrobench.cli.bench import Bench
     from metrobench.cli.output import say, say_json
+    from metrobench.cli.request import Request, several_policies
     from metrobench.report import collapse_table
     from metrobench.search.trials import plan_trials
     from metrobench.servers import check_room

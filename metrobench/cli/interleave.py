@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from metrobench.cli import outlook
-from metrobench.cli.bench import Bench, Request
+from metrobench.cli.bench import Bench
 from metrobench.cli.capacity import Planned, Search, plan_search
 from metrobench.cli.output import say, say_json
+from metrobench.cli.request import Request
 from metrobench.cli.run import measure
 from metrobench.errors import UsageError
 from metrobench.gate.judge import whole_pairs

@@ -56,8 +56,9 @@ def ramp(
     """Open system: sessions come and go, admission decides. N*, goodput, refusals."""
     from metrobench.admission.choice import AIMD_KV, parse_admission
     from metrobench.admission.workload import load_workload, timetable
-    from metrobench.cli.bench import Bench, Request
+    from metrobench.cli.bench import Bench
     from metrobench.cli.output import say, say_json
+    from metrobench.cli.request import Request
     from metrobench.load.files import allow_files
     from metrobench.open_probe import open_probe
     from metrobench.probe import discard_raw

@@ -52,8 +52,9 @@ def run(
     """One measured run at a fixed number of sessions."""
     from metrobench.admission.choice import KV, parse_admission
     from metrobench.cli import outlook
-    from metrobench.cli.bench import Bench, Request
+    from metrobench.cli.bench import Bench
     from metrobench.cli.output import say, say_json
+    from metrobench.cli.request import Request
     from metrobench.report import terminal
     from metrobench.servers import EmbeddedServer, check_admission
     from metrobench.units import parse_duration
