@@ -157,6 +157,8 @@ def _stop_forkserver() -> None:
 
 def _serve(end: Connection, spec: EngineSpec) -> None:
     """The child: one engine, then calls until the parent closes the pipe."""
+    # or a lock made here is a named semaphore, which a killed process leaves behind
+    multiprocessing.set_start_method("fork", force=True)
     try:
         model = _build(spec)
         while True:
