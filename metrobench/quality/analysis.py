@@ -138,7 +138,7 @@ def _finding(each: ArmFacts, full: ArmFacts | None, window: int) -> Finding:
         late=estimate(right.within(late, for_ever)),
         loss=None if is_base else loss,
         nll_loss=None if is_base or base_nll is None else _minus(nll, base_nll, late, for_ever),
-        onset=checks.onset(right, base) if base and not is_base and free else None,
+        onset=checks.onset(right, base) if base and free and not is_base and loss and loss.lower > 0 else None,
         verdict=BASE if is_base else _verdict(loss),
         samples=_samples(each, oldest, window),
         text=_text(each.text, window),

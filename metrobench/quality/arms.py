@@ -26,7 +26,7 @@ class Arm(Struct, frozen=True):
     @property
     def name(self) -> str:
         """What tables call it."""
-        words = {FREE: self.policy, CHAT: f"{self.policy}, chat", RENDERED: f"re-rendered {self.policy}"}
+        words = {FREE: self.policy, CHAT: f"{self.policy}, chat", RENDERED: RENDERED}
         return words[self.condition]
 
 

@@ -18,6 +18,8 @@ LEAST_FULL = 0.6
 """Share that unbounded KV must answer in every band of age."""
 LEAST_STEP = 0.2
 """Smallest lasting loss that has an onset."""
+LEAST_AFTER = 0.1
+"""Share of all answers that must lie behind an onset: a few bad last ones are none."""
 MOST_FALL = 0.2
 """Fall of the re-rendered arm that must be excluded."""
 RESAMPLES = 400
@@ -176,6 +178,6 @@ def _step(age: Ints, loss: Floats) -> float | None:
     low, high = total[:-1] / before, (total[-1] - total[:-1]) / (count - before)
     gain = before * (count - before) * (high - low) ** 2
     # a step lies between two ages, not among equal ones, and upwards
-    gain[(age[1:] == age[:-1]) | (high - low < LEAST_STEP)] = -1.0
+    gain[(age[1:] == age[:-1]) | (high - low < LEAST_STEP) | (count - before < LEAST_AFTER * count)] = -1.0
     best = int(np.argmax(gain))
     return float(age[best + 1]) if gain[best] > 0 else None

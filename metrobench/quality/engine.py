@@ -24,6 +24,7 @@ GPU_BATCH_TOKENS = 2048
 ALONE = 32
 """Single prompts side by side."""
 AUTO = "auto"
+MOST_PLACES = 1024
 BAN = -100.0
 """Bias of a token that must not be sampled; the largest the sampler takes."""
 
@@ -97,7 +98,7 @@ class EngineModel:
 
     def go_on(self, inputs: Mapping[str, list[int]], speech: Speech) -> dict[str, list[int]]:
         """See Model.go_on."""
-        params = {name: self._params(speech, speech.most + 1) for name in inputs}
+        params = {name: self._params(speech, speech.most + 1, place) for place, name in enumerate(inputs)}
         said = self._run(inputs, params, resumable=True)
         return {name: _kept(opened.tokens, speech) for name, opened in said.items()}
 
@@ -110,13 +111,14 @@ class EngineModel:
     def complete(self, prompts: Sequence[list[int]], speech: Speech) -> list[list[int]]:
         """See Model.complete."""
         inputs = {next(self._names): prompt for prompt in prompts}
-        said = self._run(inputs, dict.fromkeys(inputs, self._params(speech, speech.most)), resumable=False)
+        params = {name: self._params(speech, speech.most, place) for place, name in enumerate(inputs)}
+        said = self._run(inputs, params, resumable=False)
         return [_kept(said[name].tokens, speech) for name in inputs]
 
     def log_probabilities(self, prompts: Sequence[list[int]]) -> list[list[float]]:
         """See Model.log_probabilities."""
         inputs = {next(self._names): prompt for prompt in prompts}
-        params = {name: self._params(Speech(1), 1, prompt_logprobs=0) for name in inputs}
+        params = dict.fromkeys(inputs, self._params(Speech(1), 1, 0, prompt_logprobs=0))
         said = self._run(inputs, params, resumable=False)
         return [said[name].log_probabilities for name in inputs]
 
@@ -152,13 +154,14 @@ class EngineModel:
                     opened.log_probabilities += found.logprobs[:, 0].tolist()
                 opened.over = output.finish_reason is not None
 
-    def _params(self, speech: Speech, most: int, **options: Any) -> Any:
+    def _params(self, speech: Speech, most: int, place: int, **options: Any) -> Any:
+        """`place`: among those asked at once, each of which draws its own numbers."""
         from vllm import SamplingParams
 
         bans = self._bans.setdefault(speech.banned, dict.fromkeys(speech.banned, BAN))
         return SamplingParams(
             temperature=speech.temperature,
-            seed=speech.seed if speech.temperature else None,
+            seed=speech.seed * MOST_PLACES + place if speech.temperature else None,
             max_tokens=most,
             ignore_eos=True,
             stop_token_ids=list(speech.stop),

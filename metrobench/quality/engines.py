@@ -5,7 +5,9 @@ from __future__ import annotations
 import multiprocessing
 import os
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from multiprocessing import forkserver
 from multiprocessing.connection import Connection
 from pathlib import Path
 from types import TracebackType
@@ -118,6 +120,8 @@ class Engines:
         # read by the fork server when it is started, and by its allocator even before that
         os.environ.update({**preload.ENVIRONMENT, **os.environ, **MALLOC, LOG: str(self._log.resolve())})
         self._context.set_forkserver_preload(["metrobench.quality.preloaded"])
+        with _errors_to(self._log):
+            forkserver.ensure_running()
         return self
 
     def __exit__(
@@ -133,15 +137,28 @@ class Engines:
             engine.kill()
 
 
+@contextmanager
+def _errors_to(log: Path) -> Iterator[None]:
+    """What is started meanwhile, multiprocessing's watcher of semaphores too, complains into `log`."""
+    kept, file = os.dup(2), os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    try:
+        os.dup2(file, 2)
+        yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(file)
+
+
 def _stop_forkserver() -> None:
     """multiprocessing would let it live as long as this process."""
-    from multiprocessing import forkserver
-
     forkserver._forkserver._stop()  # type: ignore[attr-defined]
 
 
 def _serve(end: Connection, spec: EngineSpec) -> None:
     """The child: one engine, then calls until the parent closes the pipe."""
+    # or a lock made here is a named semaphore, which a killed process leaves behind
+    multiprocessing.set_start_method("fork", force=True)
     try:
         model = _build(spec)
         while True:

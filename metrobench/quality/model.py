@@ -20,6 +20,7 @@ class Speech:
     temperature: float = 0.0
     """0: the likeliest token."""
     seed: int = 0
+    """Every prompt or session that is asked at once draws its own numbers from it, the same in every arm."""
 
 
 class Model(Protocol):

@@ -125,15 +125,18 @@ from pathlib import Path
 for name in ("torchvision", "torchaudio", "torchcodec"):
     sys.modules[name] = None
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer, GgufConfig
+from transformers import AutoModelForCausalLM, AutoTokenizer
 gguf, made = Path(sys.argv[1]), sys.argv[2]
-reader = GgufConfig(dequantize=True)
-model = AutoModelForCausalLM.from_pretrained(
-    gguf.parent, gguf_file=gguf.name, dtype=torch.bfloat16, quantization_config=reader
-)
+try:
+    from transformers import GgufConfig
+    unpacked = {"quantization_config": GgufConfig(dequantize=True)}
+except (ImportError, TypeError):
+    unpacked = {}
+model = AutoModelForCausalLM.from_pretrained(gguf.parent, gguf_file=gguf.name, dtype=torch.bfloat16, **unpacked)
 if hasattr(model.config, "quantization_config"):
     del model.config.quantization_config
 model.save_pretrained(made)
 AutoTokenizer.from_pretrained(gguf.parent, gguf_file=gguf.name).save_pretrained(made)
 """
-"""transformers keeps GGUF weights packed, which cannot be saved, unless it is told to unpack them."""
+"""transformers 5.19 keeps GGUF weights packed, which cannot be saved, unless it is told to unpack them; older ones
+always unpack."""

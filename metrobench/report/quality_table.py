@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from metrobench.records import Record
-from metrobench.report.layout import hang, wrap
+from metrobench.report.layout import WIDTH, hang, wrap
 
 KIND = "quality"
 LATE = "2+ W"
@@ -160,13 +161,17 @@ def _share(value: dict[str, Any] | None) -> str:
 
 
 def _nats(value: dict[str, Any] | None) -> str:
-    return "-" if value is None else f"{value['value']:+.2f} [{value['lower']:.2f}, {value['upper']:.2f}]"
+    if value is None:
+        return "-"
+    ends = (re.sub(r"^(-?)0\.", r"\1.", f"{value[end]:.2f}") for end in ("lower", "upper"))
+    return f"{value['value']:+.2f} [{', '.join(ends)}]"
 
 
 def _columns(lines: list[tuple[str, ...]]) -> list[str]:
     widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
+    between = "  " if sum(widths) + 2 * (len(widths) - 1) <= WIDTH else " "
     return [
-        "  ".join(
+        between.join(
             cell.ljust(width) if place == 0 else cell.rjust(width)
             for place, (cell, width) in enumerate(zip(line, widths, strict=True))
         ).rstrip()

@@ -109,4 +109,4 @@ def test_a_folder_without_a_tokenizer_is_refused(tmp_path: Path) -> None:
 
 def test_arms_are_named_by_their_policy_and_condition() -> None:
     assert Arm("window:128", "chat").name == "window:128, chat"
-    assert Arm("window:128", "re-rendered").name == "re-rendered window:128"
+    assert Arm("window:128", "re-rendered").name == "re-rendered"

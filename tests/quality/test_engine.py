@@ -81,7 +81,7 @@ def test_every_policy_speaks_alike_until_it_loses_a_token_and_no_longer(tiny: Pa
     known = [Known(question.text, list(question.aliases), [70, 71, 72], 3) for question in QUESTIONS[:20]]
     plan = make_plan(known, SESSIONS, 8, 12, 0.0, 1)
     said = {}
-    for policy in ("unbounded", "window:320", "window:320+32"):
+    for policy in ("unbounded", "window:640", "window:640+32"):
         engine = start(engines, tiny, policy)
         said[policy] = engine.converse("free", plan, lambda _: None)
         engine.kill()

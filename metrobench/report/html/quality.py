@@ -15,7 +15,7 @@ FOOTER = (
     "An answer is right if it names the fact asked for. Intervals are 95 % and resample whole sessions. Easy facts need"
     " no history: this tells whether a session goes on speaking sense, not what it remembers."
 )
-LINES = ("one", "two", "three", "four", "low", "high", "bad", "void")
+LINES = ("one", "two", "three", "four")
 """Colours of arms, in order; more arms begin again, dashed."""
 
 
