@@ -16,7 +16,7 @@ UNWANTED := torchvision torchaudio torchcodec
 .PHONY: demo docs test types unit test-thorough test-peers setup setup-dev check-machine clean
 
 demo: setup
-	$(BIN)/metrobench capacity --model minicpm-o --budget 1s
+	$(BIN)/metrobench capacity --model minicpm-o --budget 1s --max-time 7m
 
 docs: $(VENV)/.installed-docs
 	$(BIN)/python docs/generate.py
