@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import sys
 import time
 from dataclasses import dataclass, replace
@@ -235,7 +236,7 @@ class Search:
         guess = self._first_guess()
         search = MscsSearch(self._effort, guess=guess, max_sessions=self._most)
         self._catch_up(search)
-        while not isinstance(step := search.next_step(), Done):
+        while not isinstance(step := search.next_step(self._left()), Done):
             if self._bench.interrupts.signum is None and not self._fits(self._setting.plan(step.sessions)):
                 search.halt(Stop.MAX_TIME)
                 continue
@@ -249,6 +250,12 @@ class Search:
         self._finish(result, guess)
         unknown = result.hi is None and result.stop is not Stop.LOWER_BOUND
         self.code = 3 if result.stop is Stop.VOID_TWICE or unknown else 0
+
+    def _left(self) -> int | None:
+        """Runs that --max-time leaves time for, as long as the last one is thought to take; None: no end, or no run."""
+        if not self._runs or math.isinf(self._bench.time_left):
+            return None
+        return int(self._bench.time_left / self._times.seconds(self._setting.plan(self._runs[-1][0].sessions)))
 
     def _fits(self, plan: Plan) -> bool:
         """The run would be over before --max-time is."""

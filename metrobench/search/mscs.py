@@ -199,8 +199,10 @@ class MscsSearch:
         self._repeat: int | None = None
         self._stop: Stop | None = None
 
-    def next_step(self) -> Run | Done:
-        """What to do next. Asking again before the outcome is told gives the same answer."""
+    def next_step(self, left: int | None = None) -> Run | Done:
+        """What to do next; `left`: runs there is time for, None: any number. With few left, both ends are confirmed as
+        they stand rather than brought nearer. Asking again before the outcome is told gives the same answer.
+        """
         if self._stop is None and self._runs >= self.max_runs:
             self._stop = Stop.MAX_RUNS
         if self._stop is not None:
@@ -210,6 +212,8 @@ class MscsSearch:
         step = self._plan()
         if isinstance(step, Done):
             self._stop = step.stop
+        elif left is not None:
+            return self._in_haste(left) or step
         return step
 
     def tell(self, sessions: int, outcome: Outcome, *, narrow: bool = False, transient: bool = False) -> None:
@@ -309,6 +313,17 @@ class MscsSearch:
         if lo == 0:
             return Done(Stop.NOTHING_PASSED if hi == 1 else Stop.MIXED)
         return Done(Stop.CONVERGED if hi - lo <= max(1.0, self._widest() * (hi + lo) / 2) else Stop.MIXED)
+
+    def _in_haste(self, left: int) -> Run | None:
+        """A replicate of an end, lo first, where no more runs are left than both ends need and one to spare."""
+        lo, hi = self._bounds(1)
+        if not lo or hi is None:
+            return None
+        more_lo = max(0, MIN_REPLICATES - self._tallies[lo].passed)
+        more_hi = max(0, MIN_REPLICATES - self._tallies[hi].failed)
+        if left > more_lo + more_hi + 1 or not more_lo + more_hi:
+            return None
+        return Run(lo, "replicate of lo, time runs out") if more_lo else Run(hi, "replicate of hi, time runs out")
 
     def _wanted(self, sessions: int) -> int:
         """Runs that confirm an end of the interval."""

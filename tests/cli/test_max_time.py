@@ -53,7 +53,8 @@ def test_a_run_that_would_not_fit_is_not_begun(tmp_path: Path, monkeypatch: pyte
     [
         ("35s", "MSCS not found: stopped at --max-time (one run passed at 95) ·", 3),
         ("55s", "MSCS not found: stopped at --max-time (one run passed at 95, one failed at 105) ·", 3),
-        ("80s", "MSCS [0, 105] sessions · stopped at --max-time, one run passed at 95 ·", 0),
+        ("80s", "MSCS at least 95 sessions, no upper end: stopped at --max-time (one failed at 105) ·", 3),
+        ("105s", "MSCS [95, 105] sessions · limited by", 0),
     ],
 )
 def test_what_was_found_by_then_is_said(

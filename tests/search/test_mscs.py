@@ -101,6 +101,33 @@ def test_an_exact_server_is_found_from_any_guess(capacity: int, guess: int | Non
     assert found.warnings == ()
 
 
+@pytest.mark.parametrize("runs", range(5, 12))
+@pytest.mark.parametrize(("guess", "capacity"), [(200, 200), (200, 150), (145, 90), (100, 150)])
+def test_a_search_with_time_for_a_few_runs_confirms_the_ends_that_it_has(guess: int, capacity: int, runs: int) -> None:
+    search, server = MscsSearch(STANDARD, guess=guess), exact(capacity)
+    needed = 0
+    for left in reversed(range(1, runs + 1)):
+        step = search.next_step(left)
+        if isinstance(step, Done):
+            break
+        search.tell(step.sessions, server(step.sessions))
+        lo, hi = search.result().passed_once, search.result().failed_once
+        needed = needed or (runs - left + 1 if lo and hi else 0)
+    search.halt(Stop.MAX_TIME)
+    found = search.result()
+    assert not needed or needed + 2 > runs or (found.hi is not None and 0 < found.lo <= capacity < found.hi)
+
+
+def test_in_haste_the_lower_end_comes_first() -> None:
+    search = MscsSearch(guess=200)
+    search.tell(191, P)
+    search.tell(211, F)
+    assert search.next_step(4) == Run(211, "replicate of hi")
+    assert search.next_step(3) == Run(191, "replicate of lo, time runs out")
+    search.tell(191, P)
+    assert search.next_step(2) == Run(211, "replicate of hi, time runs out")
+
+
 @pytest.mark.parametrize(("effort", "replicates"), [(QUICK, 2), (STANDARD, 2), (FULL, 10)])
 def test_each_effort_repeats_both_ends(effort: Effort, replicates: int) -> None:
     found = drive(MscsSearch(effort, guess=200), exact(200))

@@ -12,11 +12,11 @@ from metrobench.search.mscs import EFFORTS, Done, MscsSearch
 from metrobench.search.replay import Told, replay
 
 
-def outcomes(search: MscsSearch, answers: list[tuple[Outcome, bool]], most: int) -> list[Told]:
-    """What `search` was told by a server that answers so, for at most `most` runs."""
+def outcomes(search: MscsSearch, answers: list[tuple[Outcome, bool]], most: int, left: int | None = None) -> list[Told]:
+    """What `search` was told by a server that answers so, for at most `most` runs; `left`: of runs it had time for."""
     told = []
     for outcome, flag in answers[:most]:
-        step = search.next_step()
+        step = search.next_step(left and left - len(told))
         if isinstance(step, Done):
             break
         run = Told(step.sessions, outcome, narrow=flag, transient=flag and outcome is Outcome.VOID)
@@ -30,12 +30,13 @@ def outcomes(search: MscsSearch, answers: list[tuple[Outcome, bool]], most: int)
     st.none() | st.integers(1, 300),
     st.lists(st.tuples(st.sampled_from(Outcome), st.booleans()), max_size=30),
     st.integers(0, 30),
+    st.none() | st.integers(1, 30),
 )
 def test_a_replayed_search_goes_on_as_the_first_one(
-    effort: str, guess: int | None, answers: list[tuple[Outcome, bool]], stop: int
+    effort: str, guess: int | None, answers: list[tuple[Outcome, bool]], stop: int, left: int | None
 ) -> None:
     first = MscsSearch(EFFORTS[effort], guess=guess)
-    told = outcomes(first, answers, stop)
+    told = outcomes(first, answers, stop, left)
     again = MscsSearch(EFFORTS[effort], guess=guess)
     replay(again, told)
     assert again.next_step() == first.next_step()
