@@ -28,10 +28,6 @@ FIRST = (
 """Groups that take half a minute or more: begun first, or one worker has them left when the others are done."""
 
 
-IN_REAL_TIME = ("tests/spec", "tests/readme")
-"""Folders in which `make test` looks for tests that stream in real time or measure alone."""
-
-
 def group(nodeid: str) -> str:
     """The folder of tests that share a loaded vLLM, else the file."""
     file = nodeid.partition("::")[0]
@@ -41,10 +37,6 @@ def group(nodeid: str) -> str:
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     turn = {name: place for place, name in enumerate(FIRST)}
-    for item in items:
-        timed = item.get_closest_marker("realtime") or item.get_closest_marker("alone")
-        if timed and not item.nodeid.startswith(IN_REAL_TIME):
-            raise pytest.UsageError(f"{item.nodeid}: `make test` would not run it outside {IN_REAL_TIME}")
     items.sort(key=lambda item: turn.get(group(item.nodeid), len(turn)))
 
 

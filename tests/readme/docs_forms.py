@@ -47,7 +47,7 @@ DOCS_FORMS: dict[str, Form] = {
     "metrobench check --endpoint ws://localhost:9000/ --protocol parrot --model smoke": Form(
         "parrot",
         code=(2,),
-        because="no package brings that protocol here; tests/endpoints/test_own_protocol.py installs the page's own",
+        because="no package brings that protocol here; tests/spec/test_own_protocol.py installs the page's own",
     ),
     "metrobench report RUN": Form("report   RUN"),
     "metrobench run --endpoint URL --protocol NAME": Form("Missing option '--sessions'", code=(2,), because=NAMED),
