@@ -1,4 +1,4 @@
-"""`make test` looks for tests that stream in real time or measure alone in two folders only: collecting all takes long."""
+"""`make test` looks for tests in real time in two folders only, since collecting all tests takes long."""
 
 from __future__ import annotations
 
