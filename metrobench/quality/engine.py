@@ -6,18 +6,17 @@ from __future__ import annotations
 import importlib
 import itertools
 import json
-import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from metrobench.policy import SINKS, WINDOW, KvPolicy
+from metrobench.policy import WINDOW, KvPolicy
 from metrobench.quality.model import Speech
+from metrobench.worker.arguments import switch_plugin
 
 GUARD_SCHEDULER = "metrobench.kvwindow.scheduler.GuardScheduler"
-PLUGIN_VARIABLE = "KVWINDOW"
 BATCH_TOKENS = 256
 """Most tokens of one step on a CPU."""
 GPU_BATCH_TOKENS = 2048
@@ -53,7 +52,7 @@ class EngineModel:
         from vllm.v1.executor.abstract import Executor
 
         self._tokenizer = Tokenizer.from_file(str(folder / "tokenizer.json"))
-        _switch_plugin(policy)
+        switch_plugin(policy)
         cpu = bool(current_platform.is_cpu())
         arguments: dict[str, Any] = {
             "model": str(folder),
@@ -190,12 +189,6 @@ def _register(folder: Path) -> None:
 
 def _shape(folder: Path) -> dict[str, Any]:
     return dict(json.loads((folder / "config.json").read_text()))
-
-
-def _switch_plugin(policy: KvPolicy) -> None:
-    os.environ.pop(PLUGIN_VARIABLE, None)
-    if policy.kind == SINKS:
-        os.environ[PLUGIN_VARIABLE] = f"{policy.window}+{policy.sinks}"
 
 
 def _dtype(cpu: bool) -> str:

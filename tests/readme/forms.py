@@ -43,6 +43,7 @@ FORMS: dict[str, Form] = {
         line='make -n -C "$ROOT" demo VENV="$PWD/.venv"',
         because=SETUP,
     ),
+    "make docs": Form("mkdocs build", line='make -n -C "$ROOT" docs VENV="$PWD/.venv"', because=SETUP),
     "make test": Form("pytest", line='make -n -C "$ROOT" test VENV="$PWD/.venv"', because=SETUP),
     "source .venv/bin/activate": Form(
         "/.venv/bin/python",
@@ -167,7 +168,7 @@ FORMS: dict[str, Form] = {
     ),
     "metrobench history reports/": Form("none changed"),
     "metrobench report": Form("report   reports/"),
-    "metrobench report reports/": Form("not alike"),
+    "metrobench report reports/": Form("kind      policy"),
     "metrobench report reports/ --out compare.html": Form(
         "</html>", line="metrobench report reports/ --out compare.html && cat compare.html"
     ),
