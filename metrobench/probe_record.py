@@ -5,7 +5,7 @@ from __future__ import annotations
 from metrobench.journal import Begun
 from metrobench.measure.facts import RunFacts
 from metrobench.measure.limits import Evidence
-from metrobench.measure.telemetry import Row, cpu_shares, engine_latency, idle_share, mean, peak
+from metrobench.measure.telemetry import Row, cpu_shares, engine_latency, mean, peak
 from metrobench.measure.verdict import Verdict, judge
 from metrobench.measure.warnings import Warn
 from metrobench.records import ProbeRecord, plain
@@ -51,7 +51,6 @@ def make_record(begun: Begun, folder: str, facts: RunFacts, rows: list[Row], ver
         steal=mean(rows, "steal"),
         prefix_hit_tokens=peak(rows, "prefix_hits"),
         server=begun.server,
-        engine_idle=idle_share(rows, begun.plan),
         engine_latency=engine_latency(rows, begun.plan),
         kv=begun.kv,
     )
@@ -82,7 +81,6 @@ def evidence(record: ProbeRecord | None) -> Evidence:
         engine_shares_core=bool(set(engine) & (set(front) | set(client))),
         kv_peak=record.kv_peak,
         waiting_peak=record.waiting_peak,
-        engine_idle=record.engine_idle,
         engine_latency=record.engine_latency,
         close_reasons=tuple(record.close_reasons),
     )

@@ -115,8 +115,6 @@ class ProbeRecord(msgspec.Struct):
     """Tokens found in the prefix cache during the run; must be about 0."""
     server: dict[str, Any]
     """What the server said of itself."""
-    engine_idle: float | None = None
-    """Share of the measured span in which the engine worked on no request."""
     engine_latency: float | None = None
     """Mean seconds that a frame was in the engine's hands; the rest of its latency is gateway, wire and client."""
     kv: str = ""

@@ -14,8 +14,6 @@ FULL = 0.85
 """CPU share above which a core counts as full. The start of a run dilutes it."""
 KV_FULL = 0.95
 """Share of the KV pool in use above which it counts as full."""
-NEVER_IDLE = 0.02
-"""Share of the samples without a request at work up to which an engine counts as never idle."""
 MOSTLY = 0.5
 """Share of the frames' mean latency from which on the part that takes it is what limits."""
 NEAR_POSITIONS = 0.98
@@ -50,11 +48,9 @@ class Evidence(msgspec.Struct, frozen=True, kw_only=True):
     """Largest share of the KV pool in use (the gauge falls while preempted sessions starve: the peak counts)."""
     waiting_peak: float | None = None
     """Most requests that waited in the engine, paused streaming sessions not counted."""
-    engine_idle: float | None = None
-    """Share of the measured span in which the engine worked on no request. The process of an engine on a GPU may rest
-    while the GPU works: its CPU share alone says little."""
     engine_latency: float | None = None
-    """Mean seconds that a frame was in the engine's hands."""
+    """Mean seconds that a frame was in the engine's hands. The process of an engine on a GPU may rest while the GPU
+    works: its CPU share alone says little."""
     positions_share: float | None = None
     """Largest session's tokens as a share of the positions it may reach."""
     close_reasons: tuple[str, ...] = ()
@@ -147,8 +143,6 @@ def _queue(failed: Verdict, evidence: Evidence, passed: Verdict | None) -> Limit
     if beside >= FULL:
         part = Limit.CLIENT if evidence.front_shares_client_core and (client or 0.0) > (front or 0.0) else Limit.GATEWAY
         return LimitedBy(part, f"{behind}; {shares}")
-    if evidence.engine_idle is not None and evidence.engine_idle <= NEVER_IDLE:
-        return LimitedBy(Limit.COMPUTE, f"{behind}; the engine was never idle, and no core beside it full ({shares})")
     return LimitedBy(Limit.UNKNOWN, f"{behind}, with no core full ({shares})")
 
 

@@ -33,13 +33,6 @@ def cpu_shares(rows: Sequence[Row], plan: Plan) -> dict[str, float]:
     return shares
 
 
-def idle_share(rows: Sequence[Row], plan: Plan) -> float | None:
-    """Share of the samples of the measured span in which the engine worked on no request; None: never seen."""
-    begin, end = _measured(plan)
-    seen = _seen([row for row in rows if (t := row.get("t")) is not None and begin <= t <= end], "running")
-    return round(sum(value == 0 for value in seen) / len(seen), 3) if seen else None
-
-
 def engine_latency(rows: Sequence[Row], plan: Plan) -> float | None:
     """Mean seconds that a frame of the measured span was in the engine's hands; None: not seen."""
     begin, end = _measured(plan)

@@ -14,9 +14,8 @@ from typing import Any
 
 from metrobench.policy import WINDOW, KvPolicy
 from metrobench.quality.model import Speech
-from metrobench.worker.arguments import switch_plugin
+from metrobench.worker.arguments import GUARD_SCHEDULER, switch_plugin
 
-GUARD_SCHEDULER = "metrobench.kvwindow.scheduler.GuardScheduler"
 BATCH_TOKENS = 256
 """Most tokens of one step on a CPU."""
 GPU_BATCH_TOKENS = 2048

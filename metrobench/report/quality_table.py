@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from metrobench.quality.analysis import BASE, LATE
+from metrobench.quality.arms import RENDERED
+from metrobench.quality.checks import BROKEN
 from metrobench.records import Record
 from metrobench.report.layout import WIDTH, hang, wrap
 
 KIND = "quality"
-LATE = "2+ W"
+LATE_AGES = f"{LATE:g}+ W"
 """Heading of the ages that decide."""
 
 
@@ -57,14 +60,14 @@ def sentence(record: Record) -> str:
     if not result:
         return "Nothing was measured."
     if not result["believed"]:
-        broken = [check["name"] for check in result["checks"] if check["state"] == "broken"]
+        broken = [check["name"] for check in result["checks"] if check["state"] == BROKEN]
         return f"Inconclusive: what must hold does not ({'; '.join(broken)})."
     if result["claims"]:
         return f"{'; '.join(_capital(claim) for claim in result['claims'])}."
     verdicts = [
         f"{each['name']} {each['verdict']}"
         for each in result["findings"]
-        if each["verdict"] not in ("the base",) and each["arm"]["condition"] != "re-rendered"
+        if each["verdict"] != BASE and each["arm"]["condition"] != RENDERED
     ]
     return f"{_capital('; '.join(verdicts) or 'nothing bounded was asked')}."
 
@@ -85,7 +88,7 @@ def beside(record: Record) -> str:
 
 def headings(record: Record) -> tuple[str, ...]:
     """Of the table of accuracy."""
-    return ("answers right", *(f"{age} W" for age in ages(record)), LATE, "NLL loss")
+    return ("answers right", *(f"{age} W" for age in ages(record)), LATE_AGES, "NLL loss")
 
 
 def ages(record: Record) -> list[str]:
@@ -108,7 +111,7 @@ def costs(record: Record) -> list[tuple[str, str]]:
     lines = []
     for each in found(record)["findings"]:
         loss, onset = each["loss"], each["onset"]
-        if each["verdict"] == "the base" or loss is None:
+        if each["verdict"] == BASE or loss is None:
             continue
         words = f"{each['verdict']}: {-loss['value'] * 100:+.0f} points against unbounded"
         words += f" [{-loss['upper'] * 100:+.0f}, {-loss['lower'] * 100:+.0f}]"

@@ -36,9 +36,6 @@ def steady(**changes) -> RunFacts:
         (Evidence(engine_cpu=0.5, front_cpu=0.95, client_cpu=0.3), Limit.GATEWAY),
         (Evidence(engine_cpu=0.5, front_cpu=0.4, client_cpu=0.3), Limit.UNKNOWN),
         (Evidence(engine_cpu=0.6, front_cpu=0.3, client_cpu=0.1, engine_shares_core=True), Limit.UNKNOWN),
-        (Evidence(engine_cpu=0.7, front_cpu=0.6, client_cpu=0.3, engine_idle=0.0), Limit.COMPUTE),
-        (Evidence(engine_cpu=0.7, front_cpu=0.6, client_cpu=0.3, engine_idle=0.3), Limit.UNKNOWN),
-        (Evidence(engine_cpu=0.7, front_cpu=0.95, client_cpu=0.3, engine_idle=0.0), Limit.GATEWAY),
         (Evidence(engine_cpu=0.97, kv_peak=0.99, waiting_peak=12), Limit.KV),
         (Evidence(engine_cpu=0.97, kv_peak=0.99, waiting_peak=0), Limit.COMPUTE),
         (Evidence(engine_cpu=0.97, positions_share=0.99), Limit.POSITIONS),
@@ -58,7 +55,7 @@ def test_growing_latency_is_put_down_to_the_core_that_was_full(evidence: Evidenc
 def test_the_engine_limits_where_it_has_a_frame_most_of_its_time(engine_latency, limit) -> None:
     failed = overloaded()
     share = None if engine_latency is None else engine_latency * failed.latency.mean
-    evidence = Evidence(engine_cpu=0.9, front_cpu=0.93, client_cpu=0.2, engine_idle=1.0, engine_latency=share)
+    evidence = Evidence(engine_cpu=0.9, front_cpu=0.93, client_cpu=0.2, engine_latency=share)
     assert limited_by(failed, evidence).limit is limit
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from metrobench.measure.telemetry import cpu_shares, engine_latency, idle_share, mean, peak, since
+from metrobench.measure.telemetry import cpu_shares, engine_latency, mean, peak, since
 from tests.report.made import plan, telemetry
 
 
@@ -14,14 +14,6 @@ def test_cpu_shares_are_means_over_the_measured_span() -> None:
     assert shares["front"] == pytest.approx(0.3)
     assert shares["client"] == pytest.approx(0.2, abs=0.02)
     assert shares["others"] == pytest.approx(0.05, abs=0.02)
-
-
-def test_an_engine_is_idle_in_the_samples_in_which_nothing_runs() -> None:
-    begin = plan().cut_frames * plan().unit
-    outside = [{"t": begin - 0.5, "running": 0.0}]
-    rows = [{"t": begin + place, "running": float(place % 4)} for place in range(8)]
-    assert idle_share([*outside, *rows], plan()) == 0.25
-    assert idle_share(outside, plan()) is None
 
 
 def test_the_engine_s_part_of_a_frame_is_a_mean_over_the_frames_of_the_measured_span() -> None:

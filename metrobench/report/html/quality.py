@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from metrobench.quality.checks import BROKEN, HELD, OPEN
 from metrobench.records import Record
 from metrobench.report import quality_table
 from metrobench.report.html import elements
@@ -71,7 +72,7 @@ def findings(drawn: Figures, record: Record) -> str:
     )
 
 
-_STATES = {"held": "ok", "broken": "bad", "not tested": "note"}
+_STATES = {HELD: "ok", BROKEN: "bad", OPEN: "note"}
 
 
 def _samples(result: dict[str, Any]) -> str:
