@@ -40,6 +40,8 @@ STANDARD = Effort("standard", 2, 3, 0.12, 1.10, None)
 FULL = Effort("full", 10, 10, 0.12, 1.10, 60.0)
 EFFORTS = {effort.name: effort for effort in (QUICK, STANDARD, FULL)}
 
+_VOID_PLACES = 3
+"""Numbers of sessions, each half the one before, that may prove nothing before a search gives up its guess."""
 _STRIDES = (1.12, 1.2, 1.35, 2.0)
 """Factors of the further steps away from a guess that was off."""
 _ROOM = 1.2
@@ -219,7 +221,8 @@ class MscsSearch:
     def tell(self, sessions: int, outcome: Outcome, *, narrow: bool = False, transient: bool = False) -> None:
         """The outcome of one run at `sessions`; `narrow` and `transient` as its verdict says.
 
-        A void run is repeated once; one that is void for a transient reason, as often as that is told.
+        A void run is repeated once; one that is void for a transient reason, as often as that is told. Void again, it
+        ends the search, or halves the guess where no run has proved anything yet: the client may be what cannot do it.
         """
         tally = self._tallies.setdefault(sessions, _Tally())
         tally.counts[outcome] += 1
@@ -229,7 +232,11 @@ class MscsSearch:
         elif transient:
             self._repeat = sessions
         elif self._repeat == sessions:
-            self._stop = self._stop or Stop.VOID_TWICE
+            self._repeat = None
+            if self._known or sessions == 1 or len(self._tallies) == _VOID_PLACES:
+                self._stop = self._stop or Stop.VOID_TWICE
+            else:
+                self._guess = sessions // 2
         else:
             self._repeat = sessions
 
@@ -255,6 +262,11 @@ class MscsSearch:
         )
 
     @property
+    def _known(self) -> list[int]:
+        """Numbers of sessions of which a run has proved something."""
+        return [n for n, tally in self._tallies.items() if tally.passed or tally.failed or tally.unresolved]
+
+    @property
     def _runs(self) -> int:
         return sum(sum(tally.counts.values()) for tally in self._tallies.values())
 
@@ -269,9 +281,10 @@ class MscsSearch:
     def _plan(self) -> Run | Done:
         """The next step from the runs so far: find both sides, narrow, confirm."""
         lo, hi = self._bounds(1)
-        if not self._tallies:
-            return Run(self._first(), "first")
-        lowest, highest = min(self._tallies), max(self._tallies)
+        known = self._known
+        if not known:
+            return Run(self._first(), "first" if not self._tallies else "lower, nothing was proved")
+        lowest, highest = min(known), max(known)
         if hi is None:
             if highest < self._cap:
                 return Run(min(self._cap, max(highest + 1, math.ceil(highest * self._factor()))), "higher")
@@ -289,7 +302,7 @@ class MscsSearch:
         """Factor to the next number of sessions outside those tried; larger the longer the guess proves off."""
         if self._guess is None:
             return 2.0
-        away = len(self._tallies) - 1
+        away = len(self._known) - 1
         return max(self._effort.stride, _STRIDES[min(away, len(_STRIDES)) - 1]) if away else self._effort.stride
 
     def _between(self, lo: int, hi: int) -> int | None:
@@ -309,7 +322,7 @@ class MscsSearch:
         if lo and self._tallies[lo].passed < self._wanted(lo):
             return Run(lo, "replicate of lo")
         if hi is None:
-            return Done(Stop.LOWER_BOUND if lo == max(self._tallies) else Stop.MIXED)
+            return Done(Stop.LOWER_BOUND if lo == max(self._known) else Stop.MIXED)
         if lo == 0:
             return Done(Stop.NOTHING_PASSED if hi == 1 else Stop.MIXED)
         return Done(Stop.CONVERGED if hi - lo <= max(1.0, self._widest() * (hi + lo) / 2) else Stop.MIXED)

@@ -182,6 +182,24 @@ def test_void_again_stops_the_search_with_what_it_has() -> None:
     assert Warn.NOT_CONVERGED in found.warnings
 
 
+@pytest.mark.parametrize("most", [100, 150, 190])
+def test_a_guess_that_is_beyond_the_client_is_halved_and_the_truth_found_below(most: int) -> None:
+    found = drive(MscsSearch(guess=400), lambda n: V if n > most else exact(90)(n))
+    assert (found.stop, found.lo <= 90 < (found.hi or 0)) == (Stop.CONVERGED, True)
+
+
+def test_a_client_that_can_prove_nothing_anywhere_ends_the_search() -> None:
+    asked: list[int] = []
+
+    def server(n: int) -> Outcome:
+        asked.append(n)
+        return V
+
+    found = drive(MscsSearch(guess=400), server)
+    assert (found.stop, found.lo, found.hi) == (Stop.VOID_TWICE, 0, None)
+    assert asked == [381, 381, 181, 181, 86, 86]
+
+
 def test_a_run_on_a_slow_machine_is_repeated_until_the_machine_is_itself_again() -> None:
     search = MscsSearch(guess=200)
     step = search.next_step()
