@@ -61,6 +61,7 @@ def collapse(
 ) -> None:
     """How often identical runs collapse: fresh worker per trial, policies interleaved."""
     from metrobench.cli.bench import Bench
+    from metrobench.cli.outlook import tell_raised
     from metrobench.cli.output import say, say_json
     from metrobench.cli.request import Request, several_policies
     from metrobench.report import collapse_table
@@ -75,12 +76,15 @@ def collapse(
     setting = replace(
         bench.setting(span=span, stop_when_failed=False, extend_unresolved=False), aftermath=not no_aftermath
     )
+    plan = setting.plan(sessions)
+    tell_raised(bench, duration, span, plan)
     chosen = [bench.on_blocks(policy) for policy in policies]
     for policy in chosen:
         check_room(bench.profile, policy, bench.request.pool_tokens)
     asked_for = [str(policy) for policy in chosen]
     bench.record.setting |= {
         "kv": ",".join(asked_for),
+        "span": plan.span,
         "sessions": sessions,
         "trials": trials,
         "aftermath": not no_aftermath,
