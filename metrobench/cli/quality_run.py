@@ -99,7 +99,7 @@ def _conclude(record: Record, setting: Setting, arms: list[ArmFacts], known: Cal
     """The findings, arms in the order of --kv, controls and re-rendered turns last."""
     order = {str(policy): place for place, policy in enumerate([*setting.policies, *setting.controls])}
     arms.sort(key=lambda each: (each.arm.condition != FREE, each.arm.condition, order.get(each.arm.policy, 99)))
-    found = analyse(arms, setting.window, setting.block, len(known.free), len(QUESTIONS))
+    found = analyse(arms, setting.window, setting.block, len(known.free), len(QUESTIONS), bool(setting.widths))
     record.result = {"quality": plain(found), "known": {"free": len(known.free), "chat": len(known.chat)}}
     if setting.widths:
         record.result["windows"] = plain(sorted(known.searches, key=lambda each: each.sinks))

@@ -107,11 +107,14 @@ class Quality(Struct, frozen=True):
     claims: list[str]
 
 
-def analyse(facts: Sequence[ArmFacts], window: int, block: int, known: int, asked: int) -> Quality:
-    """Judge all arms. `window`: W of ages; `known` of `asked` questions were answered in fresh context."""
+def analyse(
+    facts: Sequence[ArmFacts], window: int, block: int, known: int, asked: int, searched: bool = False
+) -> Quality:
+    """Judge all arms. `window`: W of ages; `known` of `asked` questions were answered in fresh context. `searched`: for
+    the smallest window, so that none need lose anything."""
     full = {each.arm.condition: each for each in facts if each.arm.policy == "unbounded"}
     findings = [_finding(each, full.get(each.arm.condition), window) for each in facts]
-    tests = _checks(facts, findings, window, block, known, asked)
+    tests = _checks(facts, findings, window, block, known, asked, searched)
     believed = all(check.state != checks.BROKEN for check in tests)
     return Quality(window, findings, tests, believed, _claims(findings) if believed else [])
 
@@ -217,7 +220,13 @@ def _samples(each: ArmFacts, oldest: float, window: int) -> list[str]:
 
 
 def _checks(
-    facts: Sequence[ArmFacts], findings: Sequence[Finding], window: int, block: int, known: int, asked: int
+    facts: Sequence[ArmFacts],
+    findings: Sequence[Finding],
+    window: int,
+    block: int,
+    known: int,
+    asked: int,
+    searched: bool,
 ) -> list[Check]:
     free = [each for each in facts if each.arm.condition == arms.FREE]
     full = next((each for each in free if each.arm.policy == "unbounded"), None)
@@ -237,7 +246,7 @@ def _checks(
         if arms.alone(policy):
             onsets[policy.window] = named[each.arm.name].onset
     found.append(checks.alike(full.replies, evictions))
-    found.append(checks.moves(onsets))
+    found.append(checks.moves(onsets, must_lose=not searched))
     rendered = [each for each in facts if each.arm.condition == arms.RENDERED]
     found += [checks.flat(accuracy(each.replies), LATE * window) for each in rendered]
     if not rendered:

@@ -119,8 +119,11 @@ def onset(arm: Scores, full: Scores, seed: int = 0) -> Onset | None:
     return Onset(place, min(float(lower), place), max(float(upper), place))
 
 
-def moves(onsets: Mapping[int, Onset | None]) -> Check:
-    """A wider window must lose its answers later. onsets: width in tokens to onset."""
+def moves(onsets: Mapping[int, Onset | None], must_lose: bool = True) -> Check:
+    """A wider window must lose its answers later. onsets: width in tokens to onset.
+
+    `must_lose`: the narrowest has to lose some, and all are compared; else only those of twice the width.
+    """
     name = "the onset moves with W"
     if len(onsets) < 2:
         return Check(name, OPEN, "no window without sinks was asked for")
@@ -129,11 +132,16 @@ def moves(onsets: Mapping[int, Onset | None]) -> Check:
         for width, found in sorted(onsets.items())
     )
     found = [onsets[width] for width in sorted(onsets)]
+    if found[0] is None and not must_lose and not any(found):
+        return Check(name, OPEN, "no window loses anything")
     if found[0] is None:
         return Check(name, BROKEN, f"{words} tokens: the narrowest window loses nothing")
-    ends = [each for each in found if each is not None]
-    apart = all(first.upper < second.lower for first, second in pairwise(ends))
-    late = found == [*ends, *[None] * (len(found) - len(ends))]
+    ends = [(width, each) for width, each in sorted(onsets.items()) if each is not None]
+    compared = [(first, second) for first, second in pairwise(ends) if must_lose or second[0] >= 2 * first[0]]
+    apart = all(first.upper < second.lower for (_, first), (_, second) in compared)
+    late = found == [*(each for _, each in ends), *[None] * (len(found) - len(ends))]
+    if late and not (must_lose or compared):
+        return Check(name, OPEN, f"{words} tokens: none is twice as wide as another that loses")
     return Check(name, HELD if apart and late else BROKEN, f"{words} tokens")
 
 

@@ -93,7 +93,9 @@ def _answer(found: Finding) -> str:
         return UNSURE
     if found.verdict == LOSES or loss.lower > MOST_NLL:
         return LOSES_TOO_MUCH
-    return KEEPS if loss.upper <= MOST_NLL else UNSURE
+    # a small loss of likelihood may still end in a loop, once the session feeds on its own words
+    answers_lost = found.loss is None or found.loss.lower > 0.0
+    return KEEPS if loss.upper <= MOST_NLL and not answers_lost else UNSURE
 
 
 def widest(length: int) -> int:

@@ -35,7 +35,7 @@ def heading(record: Record) -> str:
     sampled = "greedy" if not setting["temperature"] else f"temperature {setting['temperature']:g}"
     parts = (
         record.profile["name"],
-        setting["kv"],
+        _policies(record),
         f"{setting['sessions']} sessions of {setting['questions']} questions, {setting['answer']} tokens an answer",
         sampled,
         f"ages in W = {setting['window']} tokens",
@@ -112,7 +112,7 @@ def beside(record: Record) -> str:
     return " · ".join(
         (
             record.profile["name"],
-            setting["kv"],
+            _policies(record),
             f"{setting['sessions']} sessions of {setting['questions']} questions",
             f"ages in W = {setting['window']} tokens",
             f"{record.wall_seconds:.0f} s",
@@ -255,6 +255,11 @@ def symptoms(record: Record) -> list[tuple[str, ...]]:
                 count = str(band["accuracy"]["answers"])
                 lines.append((each["name"], band["age"], count, repeated, str(band["hollow"]), str(band["first"])))
     return lines
+
+
+def _policies(record: Record) -> str:
+    widths = record.setting.get("find_window")
+    return f"the smallest window of {', '.join(map(str, widths))}" if widths else str(record.setting["kv"])
 
 
 def _spoken_heading(record: Record) -> str:

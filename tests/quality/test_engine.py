@@ -114,7 +114,7 @@ def test_an_engine_that_cannot_start_says_why(tmp_path: Path, engines: Engines) 
 
 
 def test_a_recycled_session_says_what_its_last_window_alone_says(tiny: Path, engines: Engines) -> None:
-    """After each roll the context is the last W tokens from position 0: the likelihoods are those of that text alone."""
+    """The context is then the last W tokens, from position 0: likelihoods are those of that text alone."""
     engine = start(engines, tiny, "recycle:256")
     letters = random.Random(5)
     text = "".join(chr(letters.randrange(33, 126)) for _ in range(900))

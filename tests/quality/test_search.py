@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from metrobench.errors import UsageError
 from metrobench.policy import KvPolicy
 from metrobench.quality.search import KEEPS, LOSES_TOO_MUCH, UNSURE, Tried, bisect, judge, parse_windows, widest
+from metrobench.records import plain
+from metrobench.report.html.page import page
+from metrobench.report.markdown import document
+from metrobench.report.stored import Stored, open_record
+from metrobench.report.view import look
+from metrobench.report.whole import whole
 from tests.cli.command import assert_plain_error, in_process
 
 from .test_probe import facts, window
@@ -70,3 +78,21 @@ def test_what_is_no_list_of_windows_is_refused(asked: str) -> None:
 def test_two_lists_of_policies_are_one_too_many(tmp_path: Path) -> None:
     done = in_process("quality", "--find-window", "64,128", "--kv", "window:64", cwd=tmp_path)
     assert_plain_error(done, 2, "two lists of policies")
+
+
+def test_a_report_says_what_was_found_and_what_was_tried(stored: Stored, tmp_path: Path) -> None:
+    full = facts("unbounded", everything)
+    sees = {0: window(128, 0), 8: window(128, 8)}
+    searches = [
+        bisect([128, 4096], sinks, lambda policy, sinks=sinks: judge(full, facts(str(policy), sees[sinks])))  # type: ignore[misc]
+        for sinks in sees
+    ]
+    record = replace(stored.record, result={**(stored.record.result or {}), "windows": plain(searches)})
+    (tmp_path / "run.json").write_bytes(msgspec.json.encode(record))
+    again = open_record(tmp_path / "run.json")
+    text = whole(again.record)
+    assert [line for line in text.splitlines() if len(line) > 80] == []
+    for shown in (text, document([again]), page(look(again, closely=True, judge=True))):
+        words = " ".join(shown.split())
+        assert "Alone, no window that was tried is seen to cost no answers" in words
+        assert "with 8 sinks, window:128+8 is the smallest that costs no answers" in words
