@@ -38,8 +38,7 @@ def measured(
 
     def store(facts: ArmFacts) -> None:
         arms.append(facts)
-        place = folder.subfolder(name_of_arm(len(arms), facts.arm.name))
-        (place / FACTS).write_bytes(msgspec.json.encode(facts))
+        keep(folder, len(arms), facts.arm.name, facts)
         live.line(f"{facts.arm.name}: {len(facts.replies)} answers after {time.monotonic() - began:.0f} s")
 
     with recording(record, folder, live, interrupts, began):
@@ -59,9 +58,10 @@ def code_of(record: Record) -> int:
     return 0 if record.result is not None and record.result["quality"]["believed"] else INCONCLUSIVE
 
 
-def name_of_arm(place: int, name: str) -> str:
-    """The folder of an arm's facts."""
-    return f"{place:02d}-{re.sub(r'[^A-Za-z0-9.+-]+', '-', name)}"
+def keep(folder: RunFolder, place: int, name: str, facts: object) -> None:
+    """Write all that an arm or a stage said, in a folder of its own."""
+    own = folder.subfolder(f"{place:02d}-{re.sub(r'[^A-Za-z0-9.+-]+', '-', name)}")
+    folder.write_text(str(own.relative_to(folder.path) / FACTS), msgspec.json.encode(facts).decode())
 
 
 def _record(setting: Setting, model: str, machine: Environment) -> Record:

@@ -7,11 +7,9 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
-
 from metrobench.cli.bench import Bench
 from metrobench.cli.output import say, say_json
-from metrobench.cli.quality_run import FACTS, code_of, name_of_arm
+from metrobench.cli.quality_run import code_of, keep
 from metrobench.cli.request import Request
 from metrobench.corpus.manifest import Clip
 from metrobench.corpus.stream import ChunkTable, load_table
@@ -133,8 +131,7 @@ def _run(bench: Bench, setting: Setting) -> None:
 
     def store(stage: Stage) -> None:
         stages.append(stage)
-        place = bench.folder.subfolder(name_of_arm(len(stages), stage.name))
-        (place / FACTS).write_bytes(msgspec.json.encode(stage))
+        keep(bench.folder, len(stages), stage.name, stage)
         bench.live.line(f"{stage.name}: {quality_table.verdicts(stage.replies)}")
 
     course = Course(
