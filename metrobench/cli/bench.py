@@ -14,8 +14,9 @@ import msgspec
 
 from metrobench.cli import config, consent
 from metrobench.cli.access import read_access, without_secrets
-from metrobench.cli.live import Interrupted, Interrupts, Live
+from metrobench.cli.live import Interrupts, Live
 from metrobench.cli.progress import alarm, status
+from metrobench.cli.recording import recording
 from metrobench.cli.request import Request, check_recording
 from metrobench.cli.resuming import open_again, reopen
 from metrobench.cli.vllm_args import parse_vllm
@@ -25,7 +26,7 @@ from metrobench.corpus.stream import build_table, save_table
 from metrobench.endpoints.base import Access, FrameClass, check_url
 from metrobench.endpoints.registry import fit, needs_model
 from metrobench.environment import describe_machine
-from metrobench.errors import MetrobenchError, UsageError
+from metrobench.errors import UsageError
 from metrobench.gate.samples import Pair
 from metrobench.load.connect import tls_of
 from metrobench.load.detect import AUTO, detect, served_model
@@ -37,7 +38,6 @@ from metrobench.probe import Kv, Setting, Watch, discard_raw
 from metrobench.probe_record import doubts
 from metrobench.profiles import load_profile
 from metrobench.records import SCHEMA, ProbeRecord, Record, RunFolder, now
-from metrobench.report import html
 from metrobench.restart import Restart
 from metrobench.servers import EmbeddedServer, ForeignServer, Server, check_room, resolve_weights
 from metrobench.speed import SpeedMeter
@@ -341,38 +341,12 @@ class Bench:
     def recorded(self) -> Iterator[None]:
         """Run the command's body; whatever happens in it, record and page are complete and readable afterwards."""
         self.folder = RunFolder.create(self.out, self.name) if self._given is None else reopen(self._given)
-        with self.interrupts:
-            try:
-                self.folder.write(self.record)
-                yield
-                self.record.status = "interrupted" if self.interrupts.signum else "complete"
-            except Interrupted:
-                self.record.status = "interrupted"
-                raise
-            except MetrobenchError as error:
-                self.record.status, self.record.error = "failed", error.message
-                raise
-            except BaseException as error:
-                self.record.status, self.record.error = "failed", f"{type(error).__name__}: {error}"
-                if not self.folder.path.is_dir():
-                    raise MetrobenchError(f"{self.folder.path} was removed during the run", "measure again") from error
-                raise
-            finally:
-                self.interrupts.finish()
-                self.live.clear()
-                for kept in self.folder.path.glob(f"{self._table.stem}.*"):
-                    kept.unlink(missing_ok=True)
-                self.record.wall_seconds = round(time.monotonic() - self._begin, 1)
-                if self.folder.path.is_dir():
-                    self._write_all()
-                self.live.clear()
-                self.folder.close()
+        with recording(self.record, self.folder, self.live, self.interrupts, self._begin, self._drop_audio):
+            yield
 
-    def _write_all(self) -> None:
-        self.folder.write(self.record)
-        self.live.status("writing the page")
-        if complaint := html.write(self.folder, self.record):
-            self.live.line(complaint)
+    def _drop_audio(self) -> None:
+        for kept in self.folder.path.glob(f"{self._table.stem}.*"):
+            kept.unlink(missing_ok=True)
 
     def add(self, probe: ProbeRecord, folder: str) -> None:
         """Note one measured run and its warnings; one that was cut short after whole ones decides nothing, and warns of

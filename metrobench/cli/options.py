@@ -87,7 +87,7 @@ access = group(
     click.option("--ca-file", metavar="FILE", help="Certificate authorities (PEM) to trust for wss://."),
     click.option("--insecure", is_flag=True, help="Accept any certificate."),
 )
-server = group(
+endpoint = group(
     click.option("--endpoint", metavar="URL", help="Measure this ws:// address instead of an embedded worker."),
     click.option(
         "--protocol",
@@ -97,13 +97,17 @@ server = group(
         help="Wire protocol of --endpoint; auto: find out by asking it.",
     ),
     access,
+)
+yes = click.option("--yes", is_flag=True, help="Do not ask before loading an address that is not this machine.")
+server = group(
+    endpoint,
     click.option(
         "--restart-cmd",
         metavar="COMMAND",
         help="Run this before each run, so that it meets a fresh server at --endpoint.",
     ),
     click.option("--health", metavar="URL", help="http address that answers once --restart-cmd's server is ready."),
-    click.option("--yes", is_flag=True, help="Do not ask before loading an address that is not this machine."),
+    yes,
     worker,
 )
 record_wire = click.option(
@@ -147,7 +151,7 @@ time_limit = group(
         "--dry-run", is_flag=True, help="Say what would run and how long it would take; start and write nothing."
     ),
 )
-audio = group(
+corpus = group(
     click.option(
         "--audio",
         metavar="NAME",
@@ -155,6 +159,9 @@ audio = group(
         " [default: the shipped one]",
     ),
     click.option("--language", metavar="CODE", help="Only clips in this language, for example en."),
+)
+audio = group(
+    corpus,
     click.option(
         "--noise",
         metavar="SNR",

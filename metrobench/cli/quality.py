@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
+from typing import Any
 
 import click
+from click.core import ParameterSource
 
 from metrobench.cli import options
 
+TEXT_MODEL, SPOKEN_MODEL = "smollm2", "minicpm-o"
+TEXT_ONLY = ("kv", "find_window", "questions", "answer", "temperature", "text", "chat", "no_rerender")
+SPOKEN_ONLY = (
+    *("protocol", "served_model", "headers", "token_env", "token_file", "session", "ca_file", "insecure"),
+    *("duration", "deadline", "at_once", "yes", "audio", "language"),
+)
+"""Options of one form of the probe."""
 DEFAULT_KV = "unbounded,window:128,window:256,window:128+32"
 
 
@@ -18,14 +27,13 @@ DEFAULT_KV = "unbounded,window:128,window:256,window:128+32"
     default=DEFAULT_KV,
     show_default=True,
     metavar="POLICY,...",
-    help="KV policies to compare: unbounded, window:W (vLLM's own), window:W+S (with attention sinks).",
+    help="KV policies to compare: unbounded, window:W (vLLM's own), window:W+S (with attention sinks), recycle:W.",
 )
 @click.option(
     "--model",
-    default="smollm2",
-    show_default=True,
     metavar="NAME",
-    help="smollm2 (fetched once, no model hub), hf:ID, or the folder of a checkpoint.",
+    help="smollm2 (fetched once, no model hub), hf:ID, or the folder of a checkpoint. [default: smollm2]"
+    " With --endpoint: its model profile. [default: minicpm-o]",
 )
 @click.option(
     "--sessions", type=options.Whole(1, 256), default=12, show_default=True, metavar="N", help="Sessions of each arm."
@@ -60,13 +68,44 @@ DEFAULT_KV = "unbounded,window:128,window:256,window:128+32"
     metavar="FILE",
     help="Also read this text, and tell how likely it is by position.",
 )
+@click.option(
+    "--find-window",
+    metavar="W,W,...",
+    help="In place of --kv: search the smallest of these windows that costs no answers, with sinks and without.",
+)
 @click.option("--chat", is_flag=True, help="Also ask in turns of a chat template whose KV stays.")
 @click.option("--no-rerender", is_flag=True, help="Leave the control out whose turns are computed anew.")
+@options.endpoint
+@click.option(
+    "--duration", default="5m", show_default=True, metavar="TIME", help="With --endpoint: length of a long session."
+)
+@click.option(
+    "--deadline",
+    default="10s",
+    show_default=True,
+    metavar="TIME",
+    help="With --endpoint: an answer is in time that is complete so long after the question; a later one is late, not"
+    " wrong.",
+)
+@click.option(
+    "--at-once",
+    type=options.Whole(1, 256),
+    default=6,
+    show_default=True,
+    metavar="N",
+    help="With --endpoint: sessions side by side.",
+)
+@options.yes
+@options.corpus
 @options.seed
 @options.output
+@click.pass_context
 def quality(
+    ctx: click.Context,
+    /,
     kv: str,
-    model: str,
+    find_window: str | None,
+    model: str | None,
     sessions: int,
     questions: int,
     answer: int,
@@ -78,25 +117,41 @@ def quality(
     out: Path,
     as_json: bool,
     quiet: bool,
+    **asked: Any,
 ) -> None:
     """What a bounded KV cache costs in answers, by the age of a session.
 
     Asks a real model easy questions in long sessions, under each KV policy, and says whether it goes on answering, with
     intervals over sessions, and whether the comparison can be believed. Exit code 3: it cannot.
+
+    With --endpoint the questions are spoken, to whatever answers there: each in a fresh session first, then many in
+    long ones.
     """
+    _check_together(ctx, asked["endpoint"])
+    if asked["endpoint"] is not None:
+        from metrobench.cli.quality_spoken import spoken
+
+        model = model or SPOKEN_MODEL
+        sys.exit(spoken(model=model, sessions=sessions, seed=seed, out=out, as_json=as_json, quiet=quiet, **asked))
     from metrobench.cli.live import Live
     from metrobench.cli.output import say, say_json
     from metrobench.cli.quality_run import measured
     from metrobench.environment import describe_machine, usable_cores
-    from metrobench.quality import arms
+    from metrobench.errors import UsageError
+    from metrobench.policy import UNBOUNDED, KvPolicy
+    from metrobench.quality import arms, search
     from metrobench.quality.run import Setting, session_length
     from metrobench.quality.weights import find
     from metrobench.report import quality_table
     from metrobench.worker.launcher import need_vllm
 
+    model = model or TEXT_MODEL
     machine = describe_machine()
     block = 16 if machine.gpus else 32
-    policies, controls = arms.choose_policies(kv, block)
+    widths = [] if find_window is None else search.parse_windows(find_window, block)
+    if widths and _typed(ctx, "kv"):
+        raise UsageError("--kv and --find-window are two lists of policies", "give one of them")
+    policies, controls = ([KvPolicy(UNBOUNDED)], []) if widths else arms.choose_policies(kv, block)
     need_vllm()
     live = Live(quiet or as_json)
     setting = Setting(
@@ -114,8 +169,15 @@ def quality(
         dtype="auto",
         parallel=1 if machine.gpus else min(2, len(usable_cores())),
         text="" if text is None else _read(text),
+        widths=widths,
+        sinks=block,
     )
-    session_length(setting)
+    length = session_length(setting)
+    if widths and widths[-1] > search.widest(length):
+        raise UsageError(
+            f"sessions of at most {length} tokens say nothing of a window of {widths[-1]}",
+            "ask more --questions or for a longer --answer, or leave that window out",
+        )
     record, folder, code = measured(setting, model, machine, out, live, None if as_json else say)
     if as_json:
         say_json(record)
@@ -123,6 +185,22 @@ def quality(
         say(quality_table.text(record))
         say(f"report   {folder / 'index.html'}")
     sys.exit(code)
+
+
+def _typed(ctx: click.Context, name: str) -> bool:
+    return ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE
+
+
+def _check_together(ctx: click.Context, endpoint: str | None) -> None:
+    """Raises UsageError for an option of the other form."""
+    from metrobench.errors import UsageError
+
+    for name in SPOKEN_ONLY if endpoint is None else TEXT_ONLY:
+        if _typed(ctx, name):
+            [option] = [each.opts[0] for each in ctx.command.params if each.name == name]
+            if endpoint is None:
+                raise UsageError(f"{option} goes with --endpoint")
+            raise UsageError(f"{option} does not go with --endpoint", "its KV policy and its words are its own")
 
 
 def _read(path: Path) -> str:

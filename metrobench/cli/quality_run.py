@@ -11,15 +11,15 @@ from pathlib import Path
 import msgspec
 
 from metrobench.cli.live import Interrupts, Live
+from metrobench.cli.recording import recording
 from metrobench.environment import Environment
-from metrobench.errors import MetrobenchError
 from metrobench.quality.analysis import ArmFacts, analyse
 from metrobench.quality.arms import FREE
 from metrobench.quality.questions import QUESTIONS
 from metrobench.quality.run import Calibrated, Course, Setting, run
 from metrobench.quality.weights import name_of
 from metrobench.records import SCHEMA, Record, RunFolder, now, plain
-from metrobench.report import html, quality_table
+from metrobench.report import quality_table
 
 FACTS = "answers.json"
 """In each arm's folder: everything it said."""
@@ -38,38 +38,30 @@ def measured(
 
     def store(facts: ArmFacts) -> None:
         arms.append(facts)
-        place = folder.subfolder(f"{len(arms):02d}-{re.sub(r'[^A-Za-z0-9.+-]+', '-', facts.arm.name)}")
-        (place / FACTS).write_bytes(msgspec.json.encode(facts))
+        keep(folder, len(arms), facts.arm.name, facts)
         live.line(f"{facts.arm.name}: {len(facts.replies)} answers after {time.monotonic() - began:.0f} s")
 
-    with interrupts:
-        try:
-            folder.write(record)
-            if say is not None:
-                say(quality_table.heading(record))
-            course = Course(store, live.status, lambda: interrupts.signum is not None)
-            known = run(setting, course, folder.path / "engines.log")
-            record.status = "interrupted" if interrupts.signum else "complete"
-            if arms and known is not None:
-                _conclude(record, setting, arms, known)
-        except MetrobenchError as error:
-            record.status, record.error = "failed", error.message
-            raise
-        except BaseException as error:
-            record.status, record.error = "failed", f"{type(error).__name__}: {error}"
-            raise
-        finally:
-            interrupts.finish()
-            live.clear()
-            record.wall_seconds = round(time.monotonic() - began, 1)
-            folder.write(record)
-            if complaint := html.write(folder, record):
-                live.line(complaint)
-            folder.close()
+    with recording(record, folder, live, interrupts, began):
+        if say is not None:
+            say(quality_table.heading(record))
+        course = Course(store, live.status, lambda: interrupts.signum is not None)
+        known = run(setting, course, folder.path / "engines.log")
+        if arms and known is not None:
+            _conclude(record, setting, arms, known)
     if interrupts.signum:
         return record, folder.path, 128 + interrupts.signum
-    believed = record.result is not None and record.result["quality"]["believed"]
-    return record, folder.path, 0 if believed else INCONCLUSIVE
+    return record, folder.path, code_of(record)
+
+
+def code_of(record: Record) -> int:
+    """The exit code of a probe that came to its end."""
+    return 0 if record.result is not None and record.result["quality"]["believed"] else INCONCLUSIVE
+
+
+def keep(folder: RunFolder, place: int, name: str, facts: object) -> None:
+    """Write all that an arm or a stage said, in a folder of its own."""
+    own = folder.subfolder(f"{place:02d}-{re.sub(r'[^A-Za-z0-9.+-]+', '-', name)}")
+    folder.write_text(str(own.relative_to(folder.path) / FACTS), msgspec.json.encode(facts).decode())
 
 
 def _record(setting: Setting, model: str, machine: Environment) -> Record:
@@ -85,6 +77,7 @@ def _record(setting: Setting, model: str, machine: Environment) -> Record:
         setting={
             "kv": ",".join(policies),
             "controls": [str(policy) for policy in setting.controls],
+            "find_window": list(setting.widths) or None,
             "weights": model,
             "endpoint": None,
             "block": setting.block,
@@ -106,5 +99,7 @@ def _conclude(record: Record, setting: Setting, arms: list[ArmFacts], known: Cal
     """The findings, arms in the order of --kv, controls and re-rendered turns last."""
     order = {str(policy): place for place, policy in enumerate([*setting.policies, *setting.controls])}
     arms.sort(key=lambda each: (each.arm.condition != FREE, each.arm.condition, order.get(each.arm.policy, 99)))
-    found = analyse(arms, setting.window, setting.block, len(known.free), len(QUESTIONS))
+    found = analyse(arms, setting.window, setting.block, len(known.free), len(QUESTIONS), bool(setting.widths))
     record.result = {"quality": plain(found), "known": {"free": len(known.free), "chat": len(known.chat)}}
+    if setting.widths:
+        record.result["windows"] = plain(sorted(known.searches, key=lambda each: each.sinks))

@@ -13,6 +13,7 @@ from metrobench.cli import options
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
+    from metrobench.records import Record
     from metrobench.report.stored import Stored
     from metrobench.report.view import View
 
@@ -205,11 +206,23 @@ def _terminal(records: list[Stored], out: Path | None) -> None:
         most = len(str(len(records)))
         lines += [f"{place:<{most}}  {stored.path}" for place, stored in enumerate(records, 1)]
         lines += terminal.wrapped(f"not alike: {line}" for line in comparison.unlike(found))
+        lines += _beside(found)
     lines += terminal.wrapped(f"{stored.path} is still being measured" for stored in records if stored.live)
     lines += terminal.wrapped(f"judged again: {words}" for view in views for words in view.differences)
     _deliver(["\n".join(lines) + "\n"], out)
     if alone and out is None and not records[0].live:
         _link(views[0])
+
+
+def _beside(records: list[Record]) -> list[str]:
+    """Capacity beside answers, where there are records of both."""
+    from metrobench.report import policies, quality_table, terminal
+
+    both = policies.rows(records)
+    if not both:
+        return []
+    notes = terminal.wrapped(f"note: {line}" for line in policies.notes(records))
+    return ["", *quality_table.columns([policies.HEADINGS, *both]), *notes]
 
 
 def _link(view: View) -> None:

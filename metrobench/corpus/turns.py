@@ -23,7 +23,7 @@ def turns(table: ChunkTable, seed: int, session: int, period: float, first_ready
     """Endless runs (first chunk, number of chunks) of one session; `period` and `first_ready` in seconds."""
     every, place = round(period / CHUNK), 0
     end = round(first_ready / CHUNK)
-    spans = [span for clip in table.clips if (span := _utterance(table, clip, round(SPOKEN * every)))]
+    spans = [span for clip in table.clips if (span := utterance(table, clip, round(SPOKEN * every)))]
     rng = np.random.default_rng([seed, session])
     while spans:
         for number in rng.permutation(len(spans)):
@@ -36,8 +36,9 @@ def turns(table: ChunkTable, seed: int, session: int, period: float, first_ready
     yield SILENCE, every
 
 
-def _utterance(table: ChunkTable, clip: tuple[int, int], most: int) -> tuple[int, int] | None:
-    """The last `most` chunks of a clip up to the end of its speech; None where nothing is spoken."""
+def utterance(table: ChunkTable, clip: tuple[int, int], most: int) -> tuple[int, int] | None:
+    """The last `most` chunks of a clip up to the end of its speech, as (first chunk, number of chunks); None where
+    nothing is spoken."""
     first, count = clip
     samples = table.chunks[first : first + count].astype(np.float64)
     loud = np.flatnonzero(np.mean(samples**2, axis=1) > 10.0 ** (QUIET_DBFS / 10.0) * 32768.0**2)

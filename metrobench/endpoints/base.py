@@ -87,6 +87,20 @@ class Observation(msgspec.Struct, frozen=True, gc=False):
     """With a refusal: what the server says of its state."""
 
 
+class Said(msgspec.Struct, frozen=True, gc=False):
+    """What one incoming message says to people."""
+
+    text: str = ""
+    """Words, or a part of them."""
+    audio: bytes = b""
+    """Speech, PCM16 mono little-endian."""
+    rate: int = 0
+    """Hz of it."""
+
+
+NOTHING = Said()
+
+
 class Access(msgspec.Struct, frozen=True, omit_defaults=True):
     """What a user says about an endpoint beside its address. Its secrets are never printed or stored."""
 
@@ -149,6 +163,8 @@ class Endpoint(Protocol):
     """The server speaks first; False: it waits for `opening`."""
     says_goodbye: bool
     """The server answers `closing()` with a CLOSED observation: the connection waits for it."""
+    converses: bool
+    """The server answers what is said to it, and `listener` understands the answer."""
 
     def url(self) -> str:
         """Address to connect to."""
@@ -194,6 +210,11 @@ class Endpoint(Protocol):
         """`decode` for one session: a function of its own where the protocol needs a memory."""
         ...
 
+    def listener(self) -> Callable[[bytes], Said]:
+        """What each incoming message of one session says to people; a function of its own for every session. Never
+        raises on a strange one."""
+        ...
+
     def mismatch(self, said: bytes) -> str:
         """Why the frames that the server describes in its first message, or in the one that accepts the session, are
         not this endpoint's; empty when they are, or when it does not say."""
@@ -233,6 +254,7 @@ class EndpointBase:
     unaccepted = "not accepted within {seconds:g} s"
     says_goodbye = False
     greets = True
+    converses = False
     needs_model = False
     """The server must be told which of its models is meant."""
     token_header, token_prefix = "Authorization", "Bearer "
@@ -300,6 +322,10 @@ class EndpointBase:
         """`decode`, which keeps nothing."""
         return self.decode
 
+    def listener(self) -> Callable[[bytes], Said]:
+        """Nothing is understood."""
+        return _deaf
+
     def mismatch(self, said: bytes) -> str:
         """The server does not describe its frames."""
         del said
@@ -313,6 +339,11 @@ class EndpointBase:
     def closing(self) -> list[bytes]:
         """Nothing to say."""
         return []
+
+
+def _deaf(payload: bytes) -> Said:
+    del payload
+    return NOTHING
 
 
 def check_url(url: str) -> None:

@@ -8,7 +8,7 @@ from urllib.parse import parse_qsl, urlencode, urlsplit
 import msgspec
 import pybase64
 
-from metrobench.endpoints.base import NOT_UNDERSTOOD, Kind, Observation
+from metrobench.endpoints.base import NOT_UNDERSTOOD, NOTHING, UNREADABLE, Kind, Observation, Said
 
 LONGEST_TEXT = 300
 """Characters of a server's words that are kept."""
@@ -19,6 +19,20 @@ OTHER = Observation(Kind.OTHER)
 OUTPUT = Observation(Kind.OUTPUT)
 OPENED = Observation(Kind.OPENED)
 ACCEPTED = Observation(Kind.ACCEPTED, tokens=0)
+
+
+WORDS = frozenset(
+    {
+        "response.output_text.delta",
+        "response.text.delta",
+        "response.output_audio_transcript.delta",
+        "response.audio_transcript.delta",
+    }
+)
+SPEECH = frozenset({"response.output_audio.delta", "response.audio.delta"})
+"""Events with parts of an answer, of both generations of OpenAI's dialects and of those who took them over."""
+SPEECH_RATE = 24_000
+"""Hz of speech where the event does not say."""
 
 
 class Head(msgspec.Struct, gc=False):
@@ -50,6 +64,15 @@ class Closing(msgspec.Struct, gc=False):
     reason: str | None = None
 
 
+class Part(msgspec.Struct, gc=False):
+    """A part of an answer."""
+
+    type: str = ""
+    delta: str | None = None
+    sample_rate_hz: float | None = None
+
+
+_part = msgspec.json.Decoder(Part)
 _head = msgspec.json.Decoder(Head)
 _error = msgspec.json.Decoder(ErrorEvent)
 _closing = msgspec.json.Decoder(Closing)
@@ -86,6 +109,25 @@ def goodbye(payload: bytes) -> Observation:
     """An event that ends the session. Raises one of UNREADABLE."""
     event = _closing.decode(payload)
     return Observation(Kind.CLOSED, message=f"{event.type}: {event.reason or 'no reason given'}"[:LONGEST_TEXT])
+
+
+def said(payload: bytes) -> Said:
+    """The words or the speech of an event of WORDS or SPEECH."""
+    try:
+        event = _part.decode(payload)
+        if event.type in WORDS:
+            return Said(event.delta or "")
+        if event.type in SPEECH and event.delta:
+            rate = event.sample_rate_hz or SPEECH_RATE
+            return Said(audio=pybase64.b64decode(event.delta), rate=round(rate)) if 0 < rate < 1e6 else NOTHING
+    except (*UNREADABLE, ValueError):
+        pass
+    return NOTHING
+
+
+def words_of(payload: bytes) -> Said:
+    """The words alone, where the speech is no PCM16."""
+    return Said(found.text) if (found := said(payload)).text else NOTHING
 
 
 def unlike(said_ms: float | None, ours: float, what: str = "a frame") -> str:

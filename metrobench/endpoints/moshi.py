@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from metrobench.endpoints import ogg, opus
-from metrobench.endpoints.base import NOT_UNDERSTOOD, EndpointBase, FrameClass, Kind, Observation, Stream
+from metrobench.endpoints.base import NOT_UNDERSTOOD, NOTHING, EndpointBase, FrameClass, Kind, Observation, Said, Stream
 from metrobench.errors import UsageError
 from metrobench.measure.facts import FrameFlag
 
@@ -41,6 +41,7 @@ class MoshiEndpoint(EndpointBase):
     binary = True
     personal = True
     costly = True
+    converses = True
     unaccepted = "connected, but no handshake within {seconds:g} s: the server is busy with another session"
 
     @classmethod
@@ -73,6 +74,14 @@ class MoshiEndpoint(EndpointBase):
     def decoder(self) -> Callable[[bytes], Observation]:
         """Answers are told apart by the audio in them, however it is spread over messages."""
         return _Decoder().decode
+
+    def listener(self) -> Callable[[bytes], Said]:
+        """Text comes beside the speech."""
+        return _words
+
+
+def _words(payload: bytes) -> Said:
+    return Said(payload[1:].decode("utf-8", "replace")) if payload[:1] == bytes((TEXT,)) else NOTHING
 
 
 class _Decoder:

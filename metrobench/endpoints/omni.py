@@ -11,7 +11,7 @@ from collections.abc import Callable
 import msgspec
 
 from metrobench.endpoints import events
-from metrobench.endpoints.base import UNREADABLE, EndpointBase, FrameClass, Kind, Observation, Stream
+from metrobench.endpoints.base import UNREADABLE, EndpointBase, FrameClass, Kind, Observation, Said, Stream
 from metrobench.measure.facts import FrameFlag
 
 RATE, OUTPUT_RATE = 16_000, 24_000
@@ -69,6 +69,7 @@ class OmniEndpoint(EndpointBase):
 
     name = "vllm-omni"
     frame_class = FrameClass.UNIT_LOSSY
+    converses = True
     says_goodbye = True
     greets = False
 
@@ -113,6 +114,10 @@ class OmniEndpoint(EndpointBase):
     def decoder(self) -> Callable[[bytes], Observation]:
         """Speech is counted by its length."""
         return _Decoder(self.unit).decode
+
+    def listener(self) -> Callable[[bytes], Said]:
+        """Deltas of what is spoken, and of speech."""
+        return events.said
 
     def mismatch(self, said: bytes) -> str:
         """Compares the unit with `capabilities` in `session.created`."""

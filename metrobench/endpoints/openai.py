@@ -5,7 +5,7 @@ One table says what differs. Event names of both generations are understood what
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -13,7 +13,7 @@ import msgspec
 import pybase64
 
 from metrobench.endpoints import events, ogg, opus
-from metrobench.endpoints.base import UNREADABLE, EndpointBase, FrameClass, Kind, Observation, Stream
+from metrobench.endpoints.base import UNREADABLE, EndpointBase, FrameClass, Kind, Observation, Said, Stream
 
 TURN = 12.0
 """Seconds from the end of one turn's speech to the end of the next one's."""
@@ -24,15 +24,6 @@ SERIAL = 0x6D657472
 MAX_AUDIO = 1 << 20
 """Base64 characters of one piece of Opus that is read."""
 FATAL = frozenset({"invalid_api_key", "insufficient_quota", "session_expired", "model_not_found", "fatal"})
-_AUDIO = frozenset({"response.output_audio.delta", "response.audio.delta"})
-_WORDS = frozenset(
-    {
-        "response.output_text.delta",
-        "response.text.delta",
-        "response.output_audio_transcript.delta",
-        "response.audio_transcript.delta",
-    }
-)
 
 
 @dataclass(frozen=True)
@@ -106,6 +97,7 @@ class OpenAiEndpoint(EndpointBase):
     dialect = GA
     name = GA.name
     frame_class = FrameClass.TURN
+    converses = True
 
     @classmethod
     def fit(cls, unit: float, sample_rate: int) -> Stream:
@@ -135,9 +127,9 @@ class OpenAiEndpoint(EndpointBase):
         """An answer begins with `response.created` and is complete with `response.done`."""
         try:
             kind = events.kind_of(payload)
-            if kind in _AUDIO:
+            if kind in events.SPEECH:
                 return Observation(Kind.OUTPUT, tokens=1, audio=self._length(_delta.decode(payload).delta))
-            if kind in _WORDS:
+            if kind in events.WORDS:
                 return events.OUTPUT
             if kind == "response.created":
                 return _START
@@ -154,6 +146,10 @@ class OpenAiEndpoint(EndpointBase):
         except (*UNREADABLE, ogg.OggError) as error:
             return events.not_understood(error)
         return events.OTHER
+
+    def listener(self) -> Callable[[bytes], Said]:
+        """Deltas of text, of what is spoken, and of speech."""
+        return events.words_of if self.dialect.opus else events.said
 
     def closing(self) -> list[bytes]:
         """The dialect's goodbye, where it has one."""

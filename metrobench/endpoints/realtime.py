@@ -5,11 +5,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 import pybase64
 
 from metrobench.endpoints import events
-from metrobench.endpoints.base import UNREADABLE, EndpointBase, Kind, Observation
+from metrobench.endpoints.base import UNREADABLE, EndpointBase, Kind, Observation, Said
 from metrobench.measure.facts import FrameFlag
 
 FATAL_CODES = frozenset(
@@ -93,6 +95,7 @@ class RealtimeEndpoint(EndpointBase):
     """The dialect of the embedded worker."""
 
     name = "realtime"
+    converses = True
 
     def opening(self, session: int, fill_tokens: int) -> list[bytes]:
         """`session.update` with the audio format, and the wish for resident tokens where there is one."""
@@ -127,6 +130,10 @@ class RealtimeEndpoint(EndpointBase):
         except UNREADABLE as error:
             return events.not_understood(error)
         return _OTHER
+
+    def listener(self) -> Callable[[bytes], Said]:
+        """Deltas of text, of what is spoken, and of speech."""
+        return events.said
 
     def mismatch(self, said: bytes) -> str:
         """Compares the unit and the first frame's length with `session.created`."""

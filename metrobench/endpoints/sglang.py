@@ -6,10 +6,12 @@ fragment of its own after audio that all sessions share.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import msgspec
 
 from metrobench.endpoints import events
-from metrobench.endpoints.base import UNREADABLE, EndpointBase, FrameClass, Kind, Observation, Stream
+from metrobench.endpoints.base import UNREADABLE, EndpointBase, FrameClass, Kind, Observation, Said, Stream
 
 RATE = 16_000
 FATAL = frozenset({"connection capacity exhausted", "cleanup_failed"})
@@ -57,6 +59,7 @@ class SglangOmniEndpoint(EndpointBase):
     name = "sglang-omni"
     frame_class = FrameClass.LOCKSTEP
     numbered = True
+    converses = True
     says_goodbye = True
 
     @classmethod
@@ -106,6 +109,10 @@ class SglangOmniEndpoint(EndpointBase):
         except UNREADABLE as error:
             return events.not_understood(error)
         return events.OTHER
+
+    def listener(self) -> Callable[[bytes], Said]:
+        """Deltas of text, of what is spoken, and of speech."""
+        return events.said
 
     def mismatch(self, said: bytes) -> str:
         """Compares the unit with what `session.updated` grants."""

@@ -37,7 +37,7 @@ class Finding(Struct, frozen=True, kw_only=True):
     answer: Answer
     unit: str
     """Of baseline, current and effect: sessions, share, seconds or seconds per second. A relative bound's effect is a
-    share of the baseline's value whatever the unit."""
+    share of the baseline's value whatever the unit; of quality it is in points."""
     baseline: float | None = None
     """The baseline's value; None: the rule needs none, or there is none."""
     current: float | None = None

@@ -6,7 +6,7 @@ from collections.abc import Collection, Sequence
 
 from msgspec import Struct
 
-from metrobench.gate.samples import Sample, Trial
+from metrobench.gate.samples import Answered, Sample, Trial
 
 Key = tuple[str, ...]
 
@@ -18,6 +18,8 @@ class Group(Struct, frozen=True):
     samples: tuple[Sample, ...]
     trials: tuple[Trial, ...]
     """Of run rules: all runs of the group, in the order of the records; of mscs: none."""
+    answered: tuple[Answered, ...] = ()
+    """Of quality rules: the same arm of every record."""
 
     @property
     def scope(self) -> str:
@@ -49,6 +51,18 @@ def runs(samples: Sequence[Sample], kinds: Collection[str], allow: Collection[st
             if sample not in held:
                 held.append(sample)
     return [Group(key, tuple(members[key]), tuple(trials[key])) for key in trials]
+
+
+def arms(samples: Sequence[Sample], allow: Collection[str]) -> list[Group]:
+    """Arms of quality records by model and name."""
+    found: dict[Key, list[tuple[Sample, Answered]]] = {}
+    for sample in samples:
+        for each in sample.answered:
+            found.setdefault(_key(sample, each.arm, allow), []).append((sample, each))
+    return [
+        Group(key, tuple(sample for sample, _ in held), (), tuple(each for _, each in held))
+        for key, held in found.items()
+    ]
 
 
 def partners(baseline: Sequence[Group], current: Sequence[Group]) -> list[tuple[Group | None, Group]]:

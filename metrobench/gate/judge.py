@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from metrobench.gate import absolute, changes
+from metrobench.gate import absolute, answers, changes
 from metrobench.gate.comparability import Difference, differences
 from metrobench.gate.findings import Answer, Finding, Verdict, overall
-from metrobench.gate.groups import Group, partners, runs, searches
+from metrobench.gate.groups import Group, arms, partners, runs, searches
 from metrobench.gate.rules import MIN, RELATIVE, Policy, Rule
 from metrobench.gate.samples import Sample
 
@@ -65,6 +65,8 @@ def _groups(rule: Rule, samples: Sequence[Sample], policy: Policy, allow: Collec
     """A batch of `collapse` trials is meant to collapse: only a policy that was asked for judges it."""
     if rule.metric == "mscs":
         return searches(samples, allow)
+    if rule.metric == "quality":
+        return arms(samples, allow)
     return runs(samples, ("run", "collapse") if policy.asked else ("run",), allow)
 
 
@@ -84,7 +86,7 @@ def _apply(rule: Rule, pair: tuple[Group | None, Group], risk: float, allow: Col
     before, now = pair
     if rule.bound not in RELATIVE:
         return _alone(rule, now)
-    unit = "sessions" if rule.metric == "mscs" else "seconds"
+    unit = _UNITS.get(rule.metric, "seconds")
     if before is None:
         why = "the baseline holds nothing like it"
         return Finding(rule=rule, scope=now.scope, answer=Answer.CANNOT_TELL, unit=unit, why=why)
@@ -92,20 +94,27 @@ def _apply(rule: Rule, pair: tuple[Group | None, Group], risk: float, allow: Col
     if refused:
         why = f"not comparable: another {', '.join(refused)}"
         return Finding(rule=rule, scope=now.scope, answer=Answer.CANNOT_TELL, unit=unit, why=why)
-    compare = changes.mscs_drop if rule.metric == "mscs" else changes.quantile_rise
+    compare = _CHANGES.get(rule.metric, changes.quantile_rise)
     return compare(rule, before, now, risk)
+
+
+_UNITS = {"mscs": "sessions", "quality": "share"}
+_CHANGES = {"mscs": changes.mscs_drop, "quality": answers.quality_drop}
+_KINDS = {"mscs": "capacity", "quality": "quality"}
 
 
 def _alone(rule: Rule, now: Group) -> Finding:
     if rule.metric == "mscs" and rule.bound == MIN:
         return absolute.mscs_min(rule, now)
+    if rule.metric == "quality":
+        return answers.quality_min(rule, now)
     if rule.metric == "collapse":
         return absolute.collapses(rule, now)
     return absolute.forecast(rule, now) if rule.metric == "forecast" else absolute.level(rule, now)
 
 
 def _nothing(rule: Rule, any_record: bool) -> Finding:
-    kind = "capacity" if rule.metric == "mscs" else "run"
+    kind = _KINDS.get(rule.metric, "run")
     why = f"no {kind} record among those given" if any_record else "no record that is complete"
     return Finding(rule=rule, scope="-", answer=Answer.CANNOT_TELL, unit="", why=why)
 

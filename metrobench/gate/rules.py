@@ -22,6 +22,7 @@ BOUNDS = {
     "drift": (MAX,),
     "collapse": (NONE, MAX),
     "forecast": (MIN,),
+    "quality": (MAX_DROP, MIN),
 }
 """Numbers that rules are about, and the bounds each may be given."""
 EXAMPLES = {
@@ -32,6 +33,7 @@ EXAMPLES = {
     "drift": 'max = "1ms/min"',
     "collapse": "none = true",
     "forecast": 'min = "30m"',
+    "quality": 'max_drop = "5%"',
 }
 DEFAULT = {"mscs": {MAX_DROP: "15%"}, "miss_rate": {MAX: "1%"}, "collapse": {NONE: True}}
 """The policy where none is given; each rule applies where there are records for it."""
@@ -107,7 +109,7 @@ def _limit(metric: str, bound: str, text: str, name: str) -> float:
         value = float(match[1]) / 100.0
         if 0.0 < value <= 100.0:
             return value
-    if bound in RELATIVE or metric in ("miss_rate", "collapse"):
+    if bound in RELATIVE or metric in ("miss_rate", "collapse", "quality"):
         return parse_rate(text, name=name)
     if metric == "mscs":
         value = float(text) if re.fullmatch(r"[0-9]+(?:\.[0-9]+)?", text) else math.nan

@@ -49,6 +49,17 @@ class Trial(Struct, frozen=True, kw_only=True):
     """None: there is none of this run."""
 
 
+class Answered(Struct, frozen=True, kw_only=True):
+    """How an arm of a quality probe answers in old sessions."""
+
+    arm: str
+    """Its KV policy and condition, in words."""
+    right: Share
+    """Share of right answers."""
+    doubt: str = ""
+    """Not empty: the probe is inconclusive; which conditions do not hold."""
+
+
 class Pair(Struct, frozen=True):
     """Two records that were measured alternately."""
 
@@ -66,7 +77,7 @@ class Sample(Struct, frozen=True, kw_only=True):
     name: str
     """Its folder's."""
     kind: str
-    """capacity, run, collapse or check."""
+    """capacity, run, collapse, check or quality."""
     created: str
     """UTC, ISO 8601."""
     conditions: dict[str, str]
@@ -77,6 +88,8 @@ class Sample(Struct, frozen=True, kw_only=True):
     """Of a capacity record: largest N confirmed to hold; 0: none."""
     hi: int | None = None
     """Smallest N confirmed not to hold; None: none."""
+    answered: tuple[Answered, ...] = ()
+    """Of a quality record: its arms, controls left out."""
     pair: Pair | None = None
     remark: str = ""
     """Not empty: what a reader of the gate's answer must know of it."""

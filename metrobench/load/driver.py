@@ -38,7 +38,7 @@ from metrobench.load.open_run import OpenRun
 from metrobench.load.paced import PacedRun
 from metrobench.load.saturate import SaturateRun
 from metrobench.load.sender import Sender
-from metrobench.load.spec import LoadEvent, LoadSpec
+from metrobench.load.spec import LoadEvent, LoadSpec, tape_of
 from metrobench.load.spool import Spool
 from metrobench.load.tape import Head, Recorder
 from metrobench.measure.facts import SessionFacts
@@ -84,23 +84,25 @@ class Driver:
         self._book = Book(self._endpoint, spool, ready)
         self._ring = make_ring(self._schedule)
         slots = {session: slot for slot, session in enumerate(self._ring.order)}
-        recorder = self._recorder()
         self._conns = [
-            Conn(self._book, SessionFacts(number, float(phase)), slots[number], None if number else recorder)
+            Conn(self._book, SessionFacts(number, float(phase)), slots[number], self._recorder(number))
             for number, phase in enumerate(self._schedule.phases)
         ]
         self._run: PacedRun | SaturateRun | OpenRun | None = None
         self._after: Aftermath | None = None
 
-    def _recorder(self) -> Recorder | None:
+    def _recorder(self, session: int) -> Recorder | None:
         spec = self._spec
-        if spec.record_wire is None:
+        path = tape_of(spec.record_all, session) if spec.record_all is not None else spec.record_wire
+        if path is None or (session and spec.record_all is None):
             return None
         head = Head(spec.protocol, spec.unit, spec.first_ready, spec.sample_rate, self._endpoint.binary)
-        return Recorder(spec.record_wire, head, spec.access.clean)
+        return Recorder(path, head, spec.access.clean)
 
     def _audio(self, table: ChunkTable, session: int) -> Iterator[tuple[int, int]]:
         spec = self._spec
+        if spec.scripts is not None:
+            return itertools.chain(spec.scripts[session], itertools.repeat((SILENCE, PAUSE)))
         if self._endpoint.frame_class is FrameClass.TURN:
             return turns(table, spec.seed, session, spec.unit, spec.first_ready)
         return session_runs(table.clips, spec.seed, session, spec.talk)

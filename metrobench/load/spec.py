@@ -20,6 +20,10 @@ GRACE = 3.0
 """Seconds of streaming after the planned frames are decided, waiting for `extend` or `stop`."""
 
 
+Script = tuple[tuple[int, int], ...]
+"""What one session speaks: runs of chunks of the table, as (first chunk, number of chunks)."""
+
+
 @dataclass(frozen=True)
 class LoadSpec:
     """One run of the load process."""
@@ -79,6 +83,10 @@ class LoadSpec:
 
     record_wire: Path | None = None
     """File for the wire traffic of session 0, which must not exist."""
+    record_all: Path | None = None
+    """Folder for that of every session, in files that `tape_of` names."""
+    scripts: tuple[Script, ...] | None = None
+    """Mode `open`, with `table`: what each session speaks, silence after it; None: clips in the pattern of `talk`."""
 
     def schedule(self) -> Schedule:
         """Due times of the run."""
@@ -99,7 +107,9 @@ class LoadSpec:
     @property
     def audio_seconds(self) -> float:
         """Seconds of audio that a session has before it may repeat itself."""
-        return self.saturate_seconds if self.mode != "paced" else self.first_ready + self.table_frames * self.unit
+        if self.mode != "paced" and self.scripts is None:
+            return self.saturate_seconds
+        return self.first_ready + self.table_frames * self.unit
 
     @property
     def table_frames(self) -> int:
@@ -126,6 +136,8 @@ class LoadSpec:
             raise UsageError("an open run needs a timetable of its sessions, and only an open run has one")
         if self.talk not in TALK:
             raise UsageError(f"unknown talk pattern {self.talk!r}", f"patterns are {', '.join(TALK)}")
+        if self.scripts is not None and (self.table is None or len(self.scripts) != self.sessions):
+            raise UsageError("scripts need a table, and one for each session")
         if not self.clips:
             raise UsageError("no audio clips to stream")
         if self.table_frames * self.sessions > MAX_ROWS:
@@ -133,6 +145,11 @@ class LoadSpec:
                 f"{self.sessions} sessions of {self.table_frames} frames are more than {MAX_ROWS} frames in one run",
                 "fewer sessions or a shorter run",
             )
+
+
+def tape_of(folder: Path, session: int) -> Path:
+    """The file of `record_all` with a session's wire traffic."""
+    return folder / f"{session}.jsonl"
 
 
 MAX_ROWS = 5_000_000

@@ -35,11 +35,22 @@ class ArmFacts(Struct, frozen=True):
     """Negative log-likelihood of each token but the first of a text that was read; nats."""
 
 
+class Counts(Struct, frozen=True):
+    """What became of questions that were asked aloud."""
+
+    right: int
+    wrong: int
+    none: int
+    """Silence, or no word."""
+    late: int
+    """An answer, but not complete in time: it may have been right."""
+
+
 class Band(Struct, frozen=True):
     """One arm at one age."""
 
     age: str
-    """In windows, such as 2-4."""
+    """In windows, such as 2-4; of a spoken probe in time."""
     accuracy: Estimate | None
     nll: Estimate | None
     """Negative log-likelihood of gold answers, nats a token."""
@@ -50,6 +61,8 @@ class Band(Struct, frozen=True):
     hollow: int
     first: int
     """Answers that name the session's first answer instead of their own."""
+    asked: Counts | None = None
+    """Spoken: what `accuracy`, the share of right ones among answers in time, leaves out."""
 
 
 class TextBand(Struct, frozen=True):
@@ -79,24 +92,29 @@ class Finding(Struct, frozen=True):
     """One answer of each band, in session 0."""
     text: list[TextBand] = []
     """Likelihood of the user's text by position."""
+    in_time: Estimate | None = None
+    """Spoken: share of questions, at the ages of `late`, that were answered in time, rightly or not."""
 
 
 class Quality(Struct, frozen=True):
     """What the probe found."""
 
     window: int
-    """W of ages, tokens."""
+    """W of ages, tokens; of a spoken probe the seconds from which a session is old."""
     findings: list[Finding]
     checks: list[Check]
     believed: bool
     claims: list[str]
 
 
-def analyse(facts: Sequence[ArmFacts], window: int, block: int, known: int, asked: int) -> Quality:
-    """Judge all arms. `window`: W of ages; `known` of `asked` questions were answered in fresh context."""
+def analyse(
+    facts: Sequence[ArmFacts], window: int, block: int, known: int, asked: int, searched: bool = False
+) -> Quality:
+    """Judge all arms. `window`: W of ages; `known` of `asked` questions were answered in fresh context. `searched`: for
+    the smallest window, so that none need lose anything."""
     full = {each.arm.condition: each for each in facts if each.arm.policy == "unbounded"}
     findings = [_finding(each, full.get(each.arm.condition), window) for each in facts]
-    tests = _checks(facts, findings, window, block, known, asked)
+    tests = _checks(facts, findings, window, block, known, asked, searched)
     believed = all(check.state != checks.BROKEN for check in tests)
     return Quality(window, findings, tests, believed, _claims(findings) if believed else [])
 
@@ -139,7 +157,7 @@ def _finding(each: ArmFacts, full: ArmFacts | None, window: int) -> Finding:
         loss=None if is_base else loss,
         nll_loss=None if is_base or base_nll is None else _minus(nll, base_nll, late, for_ever),
         onset=checks.onset(right, base) if base and free and not is_base and loss and loss.lower > 0 else None,
-        verdict=BASE if is_base else _verdict(loss),
+        verdict=BASE if is_base else verdict_on(loss),
         samples=_samples(each, oldest, window),
         text=_text(each.text, window),
     )
@@ -182,7 +200,7 @@ def _minus(one: Scores, other: Scores, begin: float, end: float) -> Estimate | N
     )
 
 
-def _verdict(loss: Estimate | None) -> str:
+def verdict_on(loss: Estimate | None) -> str:
     """Keeps, loses, or neither can be said, from the interval of the loss."""
     if loss is None:
         return UNCLEAR
@@ -202,7 +220,13 @@ def _samples(each: ArmFacts, oldest: float, window: int) -> list[str]:
 
 
 def _checks(
-    facts: Sequence[ArmFacts], findings: Sequence[Finding], window: int, block: int, known: int, asked: int
+    facts: Sequence[ArmFacts],
+    findings: Sequence[Finding],
+    window: int,
+    block: int,
+    known: int,
+    asked: int,
+    searched: bool,
 ) -> list[Check]:
     free = [each for each in facts if each.arm.condition == arms.FREE]
     full = next((each for each in free if each.arm.policy == "unbounded"), None)
@@ -222,7 +246,7 @@ def _checks(
         if arms.alone(policy):
             onsets[policy.window] = named[each.arm.name].onset
     found.append(checks.alike(full.replies, evictions))
-    found.append(checks.moves(onsets))
+    found.append(checks.moves(onsets, must_lose=not searched))
     rendered = [each for each in facts if each.arm.condition == arms.RENDERED]
     found += [checks.flat(accuracy(each.replies), LATE * window) for each in rendered]
     if not rendered:

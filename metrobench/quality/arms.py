@@ -12,6 +12,8 @@ from metrobench.policy import RECYCLE, SINKS, UNBOUNDED, WINDOW, KvPolicy, parse
 
 FREE, CHAT, RENDERED = "free-running", "chat", "re-rendered"
 """Conditions: one endless answer; turns whose KV stays; turns computed anew from the latest ones."""
+ENDPOINT, FRESH, LONG = "endpoint", "fresh sessions", "long sessions"
+"""Policy of an endpoint, and its conditions: each question in a session of its own; many in one."""
 
 
 class Arm(Struct, frozen=True):
@@ -26,8 +28,8 @@ class Arm(Struct, frozen=True):
     @property
     def name(self) -> str:
         """What tables call it."""
-        words = {FREE: self.policy, CHAT: f"{self.policy}, chat", RENDERED: RENDERED}
-        return words[self.condition]
+        words = {FREE: self.policy, CHAT: f"{self.policy}, chat"}
+        return words.get(self.condition, self.condition)
 
 
 def alone(policy: KvPolicy) -> bool:
@@ -39,8 +41,6 @@ def choose_policies(asked: str, block: int) -> tuple[list[KvPolicy], list[KvPoli
     """The policies of `--kv` on whole blocks, and the controls they need: unbounded, and beside one window alone
     another of twice its width. Raises UsageError."""
     policies = list(dict.fromkeys(parse_policy(part.strip(), block) for part in asked.split(",")))
-    if any(policy.kind == RECYCLE for policy in policies):
-        raise UsageError("--kv recycle:W cannot be probed yet", "use unbounded, window:W or window:W+S")
     if not any(policy.bounded for policy in policies):
         raise UsageError(f"--kv {asked}: nothing is bounded", "name a window too, for example window:128+32")
     controls = [] if any(not policy.bounded for policy in policies) else [KvPolicy(UNBOUNDED)]
@@ -59,10 +59,10 @@ def first_eviction(policy: KvPolicy, block: int) -> int | None:
     """Position of the first token that does not see all before it; None: never.
 
     vLLM's own window lets the query at t see (t - W, t]; the plugin's starts at the last multiple of the block at or
-    before t, less W, and counts from the sinks' end.
+    before t, less W, and counts from the sinks' end. A recycled context may begin again as soon as it holds W tokens.
     """
     if not policy.bounded:
         return None
-    if policy.kind == WINDOW:
+    if policy.kind in (WINDOW, RECYCLE):
         return policy.window
     return (policy.full_tokens // block + 1) * block

@@ -8,7 +8,7 @@ then the wider one, takes its place.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
@@ -59,13 +59,21 @@ def estimate(scores: Scores, seed: int = 0) -> Estimate | None:
     count = len(scores.value)
     if not count:
         return None
-    sums, numbers = _by_session(scores.session, scores.value)
     value = float(scores.value.mean())
-    lower, upper = _resampled(sums, numbers, seed)
+    lower, upper = _resampled([scores], lambda means: means[0], seed)
     if scores.share:
         exact = clopper_pearson(float(scores.value.sum()), float(count))
         lower, upper = min(lower, exact.lower), max(upper, exact.upper)
-    return Estimate(value, min(lower, value), max(upper, value), count, len(sums))
+    return Estimate(value, min(lower, value), max(upper, value), count, len(np.unique(scores.session)))
+
+
+def minus(one: Estimate, other: Estimate) -> Estimate:
+    """Difference of two independent shares, its interval from theirs (Newcombe 1998, Statistics in Medicine 17:873,
+    method 10: the distances of the ends add up as squares)."""
+    value = one.value - other.value
+    below = math.hypot(one.value - one.lower, other.upper - other.value)
+    above = math.hypot(one.upper - one.value, other.value - other.lower)
+    return Estimate(value, value - below, value + above, one.answers + other.answers, one.sessions + other.sessions)
 
 
 def paired(arm: Scores, base: Scores, seed: int = 0) -> Estimate | None:
@@ -79,10 +87,21 @@ def paired(arm: Scores, base: Scores, seed: int = 0) -> Estimate | None:
     difference = arm.value - base.value
     if not len(difference):
         return None
-    sums, numbers = _by_session(arm.session, difference)
-    lower, upper = _resampled(sums, numbers, seed)
+    lower, upper = _resampled([Scores(arm.session, arm.age, difference)], lambda means: means[0], seed)
     value = float(difference.mean())
-    return Estimate(value, min(lower, value), max(upper, value), len(difference), len(sums))
+    return Estimate(value, min(lower, value), max(upper, value), len(difference), len(np.unique(arm.session)))
+
+
+def change(early: Scores, late: Scores, seed: int = 0) -> tuple[float, float]:
+    """Ends of the 95 % interval of the mean of `late` less that of `early`, two parts of the same sessions."""
+    return _resampled([early, late], lambda means: means[1] - means[0], seed)
+
+
+def share_words(found: Estimate | None) -> str:
+    """A share as people read it: `86 % [80, 92]`, or a dash."""
+    if found is None:
+        return "-"
+    return f"{found.value * 100:.0f} % [{found.lower * 100:.0f}, {found.upper * 100:.0f}]"
 
 
 def band_name(low: float, high: float) -> str:
@@ -95,17 +114,22 @@ def bands(oldest: float, window: float, edges: Sequence[float] = EDGES) -> list[
     return [(low, high) for low, high in pairwise(edges) if low * window <= oldest]
 
 
-def _by_session(session: Ints, value: Floats) -> tuple[Floats, Floats]:
-    _, place = np.unique(session, return_inverse=True)
-    sums: Floats = np.bincount(place, weights=value).astype(np.float64)
-    return sums, np.bincount(place).astype(np.float64)
+def _resampled(parts: Sequence[Scores], number: Callable[[Floats], Floats], seed: int) -> tuple[float, float]:
+    """Ends of the middle 95 % (see `tails`) of a number of the parts' means over resampled sessions.
 
-
-def _resampled(sums: Floats, numbers: Floats, seed: int) -> tuple[float, float]:
-    """Ends of the middle 95 % of means over resampled sessions."""
-    draws = np.random.default_rng(seed).integers(0, len(sums), size=(RESAMPLES, len(sums)))
-    means = sums[draws].sum(axis=1) / numbers[draws].sum(axis=1)
-    lower, upper = np.quantile(means, tails(len(sums)))
+    `number`: means of shape (parts, RESAMPLES) to numbers of shape (RESAMPLES,).
+    """
+    sessions = np.unique(np.concatenate([part.session for part in parts]))
+    size = len(sessions)
+    places = [np.searchsorted(sessions, part.session) for part in parts]
+    sums = np.array(
+        [np.bincount(place, weights=part.value, minlength=size) for place, part in zip(places, parts, strict=True)]
+    )
+    counts = np.array([np.bincount(place, minlength=size) for place in places])
+    draws = np.random.default_rng(seed).integers(0, size, size=(RESAMPLES, size))
+    # a part may have no answer among the sessions drawn
+    means = sums[:, draws].sum(axis=2) / np.maximum(counts[:, draws].sum(axis=2), 1)
+    lower, upper = np.quantile(number(means), tails(size))
     return float(lower), float(upper)
 
 

@@ -8,7 +8,7 @@ from itertools import pairwise
 import numpy as np
 from msgspec import Struct
 
-from metrobench.quality.bands import Estimate, Floats, Ints, Scores, estimate, tails
+from metrobench.quality.bands import Estimate, Floats, Ints, Scores, change, estimate, share_words, tails
 from metrobench.quality.probe import Reply
 
 LEAST_SESSIONS = 8
@@ -119,8 +119,11 @@ def onset(arm: Scores, full: Scores, seed: int = 0) -> Onset | None:
     return Onset(place, min(float(lower), place), max(float(upper), place))
 
 
-def moves(onsets: Mapping[int, Onset | None]) -> Check:
-    """A wider window must lose its answers later. onsets: width in tokens to onset."""
+def moves(onsets: Mapping[int, Onset | None], must_lose: bool = True) -> Check:
+    """A wider window must lose its answers later. onsets: width in tokens to onset.
+
+    `must_lose`: the narrowest has to lose some, and all are compared; else only those of twice the width.
+    """
     name = "the onset moves with W"
     if len(onsets) < 2:
         return Check(name, OPEN, "no window without sinks was asked for")
@@ -129,11 +132,16 @@ def moves(onsets: Mapping[int, Onset | None]) -> Check:
         for width, found in sorted(onsets.items())
     )
     found = [onsets[width] for width in sorted(onsets)]
+    if found[0] is None and not must_lose and not any(found):
+        return Check(name, OPEN, "no window loses anything")
     if found[0] is None:
         return Check(name, BROKEN, f"{words} tokens: the narrowest window loses nothing")
-    ends = [each for each in found if each is not None]
-    apart = all(first.upper < second.lower for first, second in pairwise(ends))
-    late = found == [*ends, *[None] * (len(found) - len(ends))]
+    ends = [(width, each) for width, each in sorted(onsets.items()) if each is not None]
+    compared = [(first, second) for first, second in pairwise(ends) if must_lose or second[0] >= 2 * first[0]]
+    apart = all(first.upper < second.lower for (_, first), (_, second) in compared)
+    late = found == [*(each for _, each in ends), *[None] * (len(found) - len(ends))]
+    if late and not (must_lose or compared):
+        return Check(name, OPEN, f"{words} tokens: none is twice as wide as another that loses")
     return Check(name, HELD if apart and late else BROKEN, f"{words} tokens")
 
 
@@ -143,27 +151,10 @@ def flat(rendered: Scores, middle: float) -> Check:
     early, late = rendered.within(0, middle), rendered.within(middle, float("inf"))
     if not len(early.value) or not len(late.value):
         return Check(name, BROKEN, "not asked both early and late")
-    change = float(late.value.mean() - early.value.mean())
-    fall = _falls(early, late)
-    seen = f"{estimate_words(estimate(early))} early, {estimate_words(estimate(late))} late"
-    return Check(name, HELD if fall > -MOST_FALL else BROKEN, f"{seen}; change {change:+.0%}, at least {fall:+.0%}")
-
-
-def estimate_words(found: Estimate | None) -> str:
-    """`86 % [80, 92]`, or a dash."""
-    if found is None:
-        return "-"
-    return f"{found.value * 100:.0f} % [{found.lower * 100:.0f}, {found.upper * 100:.0f}]"
-
-
-def _falls(early: Scores, late: Scores, seed: int = 0) -> float:
-    """Lower 95 % end of late minus early; sessions resampled."""
-    sessions = np.unique(np.concatenate([early.session, late.session]))
-    sums = np.array([[part.value[part.session == number].sum() for part in (early, late)] for number in sessions])
-    numbers = np.array([[(part.session == number).sum() for part in (early, late)] for number in sessions])
-    draws = np.random.default_rng(seed).integers(0, len(sessions), size=(RESAMPLES, len(sessions)))
-    means = sums[draws].sum(axis=1) / np.maximum(numbers[draws].sum(axis=1), 1)
-    return float(np.quantile(means[:, 1] - means[:, 0], tails(len(sessions))[0]))
+    moved = float(late.value.mean() - early.value.mean())
+    fall, _ = change(early, late)
+    seen = f"{share_words(estimate(early))} early, {share_words(estimate(late))} late"
+    return Check(name, HELD if fall > -MOST_FALL else BROKEN, f"{seen}; change {moved:+.0%}, at least {fall:+.0%}")
 
 
 def _step(age: Ints, loss: Floats) -> float | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import multiprocessing
 import os
+import tempfile
 import traceback
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -16,11 +17,12 @@ from typing import Any
 from msgspec import Struct
 
 from metrobench.errors import UnreachableError
-from metrobench.policy import parse_policy
+from metrobench.policy import RECYCLE, UNBOUNDED, KvPolicy, parse_policy
 from metrobench.quality import probe
 from metrobench.quality.formats import CHAT, FREE
 from metrobench.quality.probe import Known, Likelihood, Plan, Reply
 from metrobench.quality.questions import Question
+from metrobench.quality.recycle import Recycling
 from metrobench.worker import preload
 from metrobench.worker.launcher import MALLOC
 
@@ -51,10 +53,10 @@ class EngineSpec(Struct, frozen=True):
 class Engine:
     """One engine process. Calls wait for their result; `kill` ends it at any time."""
 
-    def __init__(self, context: Any, spec: EngineSpec, log: Path) -> None:
+    def __init__(self, context: Any, spec: EngineSpec, log: Path, temporary: str) -> None:
         self._ours, theirs = context.Pipe()
         self._log = log
-        self._process = context.Process(target=_serve, args=(theirs, spec), daemon=True)
+        self._process = context.Process(target=_serve, args=(theirs, spec, temporary), daemon=True)
         self._process.start()
         theirs.close()
 
@@ -107,12 +109,13 @@ class Engines:
         self._engines: list[Engine] = []
         self._stopped = False
         self._context = multiprocessing.get_context("forkserver")
+        self._temporary = tempfile.TemporaryDirectory(prefix="metrobench-quality-", ignore_cleanup_errors=True)
 
     def start(self, spec: EngineSpec) -> Engine:
         """A new engine; its first call tells whether it came up. Raises UnreachableError after `stop`."""
         if self._stopped:
             raise UnreachableError("the engines were stopped")
-        engine = Engine(self._context, spec, self._log)
+        engine = Engine(self._context, spec, self._log, self._temporary.name)
         self._engines.append(engine)
         return engine
 
@@ -129,6 +132,7 @@ class Engines:
     ) -> None:
         self.stop()
         _stop_forkserver()
+        self._temporary.cleanup()
 
     def stop(self) -> None:
         """Kill all engines, for good; calls that wait for one fail."""
@@ -155,8 +159,9 @@ def _stop_forkserver() -> None:
     forkserver._forkserver._stop()  # type: ignore[attr-defined]
 
 
-def _serve(end: Connection, spec: EngineSpec) -> None:
-    """The child: one engine, then calls until the parent closes the pipe."""
+def _serve(end: Connection, spec: EngineSpec, temporary: str) -> None:
+    """The child: one engine, then calls until the parent closes the pipe. `temporary`: for what vLLM leaves behind."""
+    tempfile.tempdir = os.environ["TMPDIR"] = temporary
     # or a lock made here is a named semaphore, which a killed process leaves behind
     multiprocessing.set_start_method("fork", force=True)
     try:
@@ -181,7 +186,10 @@ def _build(spec: EngineSpec) -> Any:
     if preloaded.FAILED is not None:
         raise RuntimeError(preloaded.FAILED.message)
     policy = parse_policy(spec.policy, spec.block)
-    return EngineModel(Path(spec.folder), policy, spec.sessions, spec.length, spec.block, spec.dtype, spec.seed)
+    recycled = policy.kind == RECYCLE
+    whole = KvPolicy(UNBOUNDED) if recycled else policy
+    model = EngineModel(Path(spec.folder), whole, spec.sessions, spec.length, spec.block, spec.dtype, spec.seed)
+    return Recycling(model, policy.window) if recycled else model
 
 
 def _answer(model: Any, name: str, args: tuple[Any, ...], seen: Seen) -> Any:

@@ -6,7 +6,7 @@ import math
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 import msgspec
@@ -21,6 +21,7 @@ from metrobench.quality.formats import CHAT as CHAT_FORMAT
 from metrobench.quality.formats import FREE as FREE_FORMAT
 from metrobench.quality.probe import Known, Plan, make_plan
 from metrobench.quality.questions import QUESTIONS
+from metrobench.quality.search import Found, Tried, bisect, judge
 
 POLL = 0.2
 ROOM = 64
@@ -56,11 +57,15 @@ class Setting:
     """Engines at once."""
     text: str = ""
     """Also read this, by position; as far as a session is long."""
+    widths: Sequence[int] = ()
+    """Search the smallest of these windows; the policies are only unbounded KV then."""
+    sinks: int = 0
+    """Of the second search; the first has none."""
 
     @property
     def window(self) -> int:
         """W of ages."""
-        return arms.unit([*self.policies, *self.controls])
+        return min(self.widths) if self.widths else arms.unit([*self.policies, *self.controls])
 
 
 @dataclass(slots=True)
@@ -79,6 +84,8 @@ class Calibrated:
 
     free: list[Known]
     chat: list[Known]
+    searches: list[Found] = field(default_factory=list)
+    """With and without sinks, as far as they came."""
 
 
 class _Run:
@@ -87,11 +94,21 @@ class _Run:
         self.length = session_length(setting)
         self.known: Calibrated | None = None
         self._told = threading.Event()
+        self._based = threading.Event()
+        self._full: ArmFacts | None = None
+        self._free: list[ArmFacts] = []
         self._lock = threading.Lock()
         self._places: dict[str, int] = {}
 
     def base(self, policy: KvPolicy) -> None:
         """The unbounded engine: calibration, its own arms, and the re-rendered turns."""
+        try:
+            self._base(policy)
+        finally:
+            self._told.set()
+            self._based.set()
+
+    def _base(self, policy: KvPolicy) -> None:
         engine = self._start(policy)
         self.course.show("asking the model what it knows")
         chat = self.setting.chat or self.setting.rendered
@@ -103,6 +120,8 @@ class _Run:
             self._told.set()
         self._need(free, "free-running")
         self._arms(engine, policy)
+        self._full = self._free[0]
+        self._based.set()
         if self.setting.rendered:
             self._need(self.known.chat, "chat")
             arm = Arm(f"window:{self.setting.window}", RENDERED, control=True)
@@ -117,6 +136,24 @@ class _Run:
             engine = self._start(policy)
             self._arms(engine, policy)
             engine.kill()
+
+    def search(self, sinks: int) -> None:
+        """The smallest window that costs no answers, once it is known what unbounded KV answers."""
+        self._based.wait()
+        if self.known is None or self._full is None:
+            return
+        known, full = self.known, self._full
+
+        def probe(policy: KvPolicy) -> Tried | None:
+            if self.course.stopped():
+                return None
+            self.bounded(policy)
+            arm = next((each for each in self._free if each.arm.policy == str(policy)), None)
+            return None if arm is None else judge(full, arm)
+
+        found = bisect(self.setting.widths, sinks, probe)
+        with self._lock:
+            known.searches.append(found)
 
     def _start(self, policy: KvPolicy) -> Engine:
         setting = self.setting
@@ -163,6 +200,8 @@ class _Run:
     def _store(self, facts: ArmFacts) -> None:
         with self._lock:
             self._places.pop(facts.arm.name, None)
+            if facts.arm.condition == FREE:
+                self._free.append(facts)
             self.course.store(facts)
 
 
@@ -177,6 +216,8 @@ def run(setting: Setting, course: Course, log: Path) -> Calibrated | None:
         work = _Run(setting, course, engines)
         jobs: list[Future[None]] = [lanes.submit(work.base, base)]
         jobs += [lanes.submit(work.bounded, policy) for policy in whole if policy.bounded]
+        if setting.widths:
+            jobs += [lanes.submit(work.search, sinks) for sinks in (0, setting.sinks)]
         open_jobs = set(jobs)
         try:
             while open_jobs and not course.stopped():

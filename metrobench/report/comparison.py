@@ -82,7 +82,7 @@ def _cells(record: Record) -> tuple[str, ...]:
         return (record.setting["kv"], record.error or record.status, "", "", "", "")
     return (
         record.setting["kv"],
-        _interval(record),
+        interval(record),
         record.result["limited_by"]["limit"],
         *_figures(worst_passed(record, record.result["mscs"]["lo"])),
     )
@@ -90,19 +90,19 @@ def _cells(record: Record) -> tuple[str, ...]:
 
 def _any(place: int, record: Record) -> tuple[str, ...]:
     endpoint = record.setting["endpoint"]
-    what = _host(endpoint) if endpoint else str(record.setting["kv"])
+    what = host(endpoint) if endpoint else str(record.setting["kv"])
     if record.kind == "capacity":
         if record.result is None:
             return (str(place), record.kind, what, record.status, "-", "-", "-", "-")
         at_lo = worst_passed(record, record.result["mscs"]["lo"])
-        return (str(place), record.kind, what, _interval(record), _missed(at_lo), *_figures(at_lo))
+        return (str(place), record.kind, what, interval(record), _missed(at_lo), *_figures(at_lo))
     last = record.probes[-1] if record.probes else None
     if record.kind == "collapse" and record.result is not None:
         found = record.result["policies"].values()
         result = ", ".join(f"{each['collapsed']}/{each['trials']}" for each in found)
         return (str(place), record.kind, what, f"collapsed {result}", "-", "-", "-", "-")
     if record.kind == quality_table.KIND:
-        result = quality_table.sentence(record) if quality_table.found(record) else record.status
+        result = quality_table.short(record) if quality_table.found(record) else record.status
         return (str(place), record.kind, what, result, "-", "-", "-", "-")
     if record.kind == "ramp" and (record.result or {}).get("ramp"):
         return (str(place), record.kind, what, *_ramp(record.result or {}))
@@ -113,7 +113,7 @@ def _any(place: int, record: Record) -> tuple[str, ...]:
     return (str(place), record.kind, what, result, _missed(last), *_figures(last))
 
 
-def _host(url: str) -> str:
+def host(url: str) -> str:
     """Host and port, without a user's name."""
     return url.rpartition("://")[2].partition("/")[0].rpartition("@")[2]
 
@@ -127,7 +127,8 @@ def _ramp(result: dict[str, Any]) -> tuple[str, ...]:
     return star, missed, p50, p99, "-" if kv is None else percent(kv, 0)
 
 
-def _interval(record: Record) -> str:
+def interval(record: Record) -> str:
+    """What a search found, in short."""
     result: dict[str, Any] = record.result or {}
     if result["mscs"]["hi"] is None and result["mscs"]["stop"] != "nothing-failed":
         return "not found"

@@ -127,14 +127,16 @@ def _quality(record: Record) -> Iterator[dict[str, Any]]:
             line: dict[str, Any] = {
                 "policy": each["arm"]["policy"],
                 "condition": each["arm"]["condition"],
-                "age_windows": f"{band['age']} W",
-                "window_tokens": found["window"],
+                "age_windows": None if (became := band.get("asked")) else f"{band['age']} W",
+                "age": band["age"] if became else None,
+                "window_tokens": None if became else found["window"],
                 "answers": (band["accuracy"] or {}).get("answers", 0),
             }
             for name, unit in (("accuracy", "share"), ("nll", "nats"), ("nll_loss", "nats")):
                 ends = band[name] or {}
                 line |= {f"{name}_{end}_{unit}": ends.get(end) for end in ("value", "lower", "upper")}
             line |= {"repetition_share": band["repetition"], "hollow": band["hollow"], "first": band["first"]}
+            line |= {f"questions_{name}": count for name, count in (became or {}).items()}
             line |= {"verdict": each["verdict"], "believed": _word(found["believed"])}
             yield line
 

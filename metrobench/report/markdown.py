@@ -5,7 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from metrobench.records import Record
-from metrobench.report import capacity_table, collapse_table, comparison, quality_table, ramp_table, sentence, trust
+from metrobench.report import (
+    capacity_table,
+    collapse_table,
+    comparison,
+    policies,
+    quality_table,
+    ramp_table,
+    sentence,
+    trust,
+)
 from metrobench.report.stored import Stored
 
 MOST_WORDS = 10
@@ -19,7 +28,11 @@ def document(found: Sequence[Stored]) -> str:
         records = [stored.record for stored in found]
         rows = [(*row, stored.path.name) for row, stored in zip(comparison.rows(records), found, strict=True)]
         unlike = [f"- not alike: {words(line)}" for line in comparison.unlike(records)]
-        parts = [table((*comparison.NUMBERED, "record"), rows), "\n".join(unlike), *parts]
+        both = policies.rows(records)
+        beside = (
+            [table(policies.HEADINGS, both), _list(words(note) for note in policies.notes(records))] if both else []
+        )
+        parts = [table((*comparison.NUMBERED, "record"), rows), "\n".join(unlike), *beside, *parts]
     return "\n\n".join(part for part in parts if part)
 
 
@@ -57,6 +70,7 @@ def _quality(record: Record) -> list[str]:
     return [
         table(quality_table.headings(record), quality_table.rows(record)),
         _list(f"{words(name)}: {words(said)}" for name, said in quality_table.costs(record)),
+        *([table(quality_table.TRIED, quality_table.tried(record))] if quality_table.tried(record) else []),
         table(("believable?", "state", "seen"), quality_table.checks(record)),
     ]
 

@@ -7,12 +7,14 @@ from typing import Any
 import msgspec
 
 from metrobench.errors import MetrobenchError
-from metrobench.gate.samples import Forecast, Pair, Sample, Trial
+from metrobench.gate.samples import Answered, Forecast, Pair, Sample, Trial
 from metrobench.measure.collapse import Kind
 from metrobench.measure.growth import Slope
 from metrobench.measure.intervals import Share
 from metrobench.predict.limits import earliest
+from metrobench.quality.arms import FRESH, RENDERED
 from metrobench.records import ProbeRecord, Record
+from metrobench.report import quality_table
 from metrobench.report.sentence import objective
 from metrobench.report.stored import Stored
 from metrobench.units import rate, seconds
@@ -25,6 +27,8 @@ COLLAPSES = (Kind.STALL, Kind.STARVATION, Kind.ENGINE_DEATH)
 def observe(stored: Stored, forecast: bool = False) -> Sample:
     """One record; with `forecast` its runs' forecasts are made from their facts. Raises UsageError."""
     record = stored.record
+    if record.kind == quality_table.KIND:
+        return _quality(stored)
     found = (record.result or {}).get("mscs") or {}
     probes = [probe for probe in record.probes if probe.outcome in COUNTED]
     return Sample(
@@ -41,8 +45,54 @@ def observe(stored: Stored, forecast: bool = False) -> Sample:
     )
 
 
+def _quality(stored: Stored) -> Sample:
+    """A quality probe: its arms that were asked for, as they answer in old sessions."""
+    record = stored.record
+    found = quality_table.found(record)
+    asked = [
+        each
+        for each in found.get("findings", ())
+        if each["late"] is not None and each["arm"]["condition"] not in (RENDERED, FRESH) and not each["arm"]["control"]
+    ]
+    return Sample(
+        name=stored.path.resolve().name,
+        kind=record.kind,
+        created=record.created,
+        conditions=conditions(record),
+        trials=(),
+        answered=tuple(
+            Answered(
+                arm=each["name"],
+                right=Share(each["late"]["value"], each["late"]["lower"], each["late"]["upper"]),
+                doubt="; ".join(quality_table.broken(record)),
+            )
+            for each in asked
+        ),
+        partial=_partial(stored, bool(asked)),
+    )
+
+
+def _quality_conditions(record: Record) -> dict[str, str]:
+    setting, machine = record.setting, record.environment
+    shape = f"{setting['sessions']} of {setting['questions']} questions"
+    found = {
+        "profile": record.profile["name"],
+        "weights": setting.get("weights") or "an endpoint",
+        "seed": str(record.seed),
+        "gpus": ", ".join(machine.gpus) or "none",
+        "schema": str(record.schema),
+    }
+    if quality_table.spoken(record):
+        times = f"{seconds(setting['duration'])}, answers within {seconds(setting['deadline'])}"
+        return found | {"sessions": shape, "time": times, "audio": _audio(setting), "protocol": setting["protocol"]}
+    shape += f", {setting['answer']} tokens an answer, temperature {setting['temperature']:g}"
+    return found | {"sessions": shape, "time": f"ages in W = {setting['window']}", "engine": _engine(record)}
+
+
 def conditions(record: Record) -> dict[str, str]:
     """What must be the same for numbers to be compared, by the names of gate.comparability."""
+    if record.kind == quality_table.KIND:
+        return _quality_conditions(record)
     setting, machine = record.setting, record.environment
     sessions = sorted({probe.sessions for probe in record.probes})
     found = {

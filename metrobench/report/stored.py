@@ -20,6 +20,7 @@ from metrobench.measure.telemetry import Row
 from metrobench.measure.verdict import Verdict
 from metrobench.policy import parse_policy
 from metrobench.quality.analysis import Quality
+from metrobench.quality.search import Found
 from metrobench.records import ProbeRecord, Record, RunFolder, plain, read_facts, read_record, read_telemetry
 from metrobench.report import quality_table
 from metrobench.report.rejudge import plan_of
@@ -204,13 +205,16 @@ class _Asked(msgspec.Struct):
 
     kv: str
     controls: list[str]
-    weights: str
     window: int
     sessions: int
     questions: int
     answer: int
     temperature: float
+    weights: str | None = None
     endpoint: str | None = None
+    protocol: str | None = None
+    duration: float = 0.0
+    deadline: float = 0.0
 
 
 class _Named(msgspec.Struct):
@@ -221,6 +225,7 @@ class _Answered(msgspec.Struct):
     """What it reads of its result."""
 
     quality: Quality
+    windows: list[Found] = []
 
 
 _RESULTS: dict[str, type[msgspec.Struct]] = {"capacity": _Found, "ramp": _Ramp}

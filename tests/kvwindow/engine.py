@@ -7,6 +7,7 @@ import pickle
 import random
 import signal
 import struct
+import tempfile
 import time
 import traceback
 from collections.abc import Callable, Iterator, Sequence
@@ -20,16 +21,18 @@ HANG = 150.0
 def forked(function: Callable[..., Any], *args: Any, env: dict[str, str] | None = None) -> Any:
     """`function(*args)` in a forked child, since one process holds one engine; its result, or its error here."""
     read, write = os.pipe()
-    pid = os.fork()
-    if pid == 0:
-        _child(write, function, args, env or {})
-    os.close(write)
-    try:
-        data = _read(read, HANG)
-    finally:
-        os.close(read)
-        os.kill(pid, signal.SIGKILL)
-        os.waitpid(pid, 0)
+    with tempfile.TemporaryDirectory(prefix="engine-") as left:  # vLLM leaves a file behind for each engine
+        pid = os.fork()
+        if pid == 0:
+            tempfile.tempdir = left
+            _child(write, function, args, env or {})
+        os.close(write)
+        try:
+            data = _read(read, HANG)
+        finally:
+            os.close(read)
+            os.kill(pid, signal.SIGKILL)
+            os.waitpid(pid, 0)
     if not data:
         raise AssertionError("the engine's process died without an answer")
     good, value = pickle.loads(data)

@@ -7,6 +7,7 @@ import pytest
 
 from metrobench.quality import checks
 from metrobench.quality.bands import Scores
+from metrobench.quality.checks import Onset
 from metrobench.quality.probe import Reply
 
 
@@ -86,3 +87,14 @@ def test_turns_that_stay_as_good_are_flat_and_those_that_fall_are_not() -> None:
 
 def test_too_few_sessions_cannot_show_that_turns_are_flat() -> None:
     assert checks.flat(course(2, 10, 0.6, 0.6, 0, seed=8), 256).state == checks.BROKEN
+
+
+def test_a_search_compares_only_windows_of_twice_the_width() -> None:
+    near = {128: Onset(124.0, 124.0, 361.0), 192: Onset(212.0, 212.0, 274.0)}
+    far = {128: Onset(124.0, 124.0, 180.0), 256: Onset(262.0, 240.0, 300.0)}
+    assert checks.moves(near).state == checks.BROKEN
+    assert checks.moves(near, must_lose=False).state == checks.OPEN
+    assert checks.moves(far, must_lose=False).state == checks.HELD
+    assert checks.moves({128: None, 256: None}).state == checks.BROKEN
+    assert checks.moves({128: None, 256: None}, must_lose=False).state == checks.OPEN
+    assert checks.moves({128: None, 256: far[256]}, must_lose=False).state == checks.BROKEN

@@ -7,10 +7,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from metrobench.environment import describe_machine
-from metrobench.quality.analysis import analyse
 from metrobench.quality.arms import Arm
-from metrobench.records import SCHEMA, Record, plain
 from metrobench.report import quality_table
 from metrobench.report.csvfile import runs
 from metrobench.report.html.page import page
@@ -19,41 +16,6 @@ from metrobench.report.stored import Stored, open_record
 from metrobench.report.view import look
 from metrobench.report.whole import whole
 from tests.cli.command import assert_plain_error, in_process
-
-from .test_probe import facts, window
-from .toy import everything
-
-KV = "unbounded,window:128,window:256,window:128+8"
-
-
-@pytest.fixture(scope="module")
-def stored(tmp_path_factory: pytest.TempPathFactory) -> Stored:
-    """A record of scripted models, read back from disk."""
-    arms = [
-        facts("unbounded", everything),
-        facts("window:128", window(128, 0)),
-        facts("window:256", window(256, 0)),
-        facts("window:128+8", window(128, 8)),
-    ]
-    record = Record(
-        schema=SCHEMA,
-        kind="quality",
-        status="complete",
-        created="2026-12-01T10:00:00+00:00",
-        command=["metrobench", "quality"],
-        environment=describe_machine(),
-        profile={"name": "toy"},
-        setting={
-            "kv": KV, "controls": ["window:256"], "weights": "toy", "endpoint": None, "window": 128, "sessions": 10,
-            "questions": 24, "answer": 8, "temperature": 0.0,
-        },
-        seed=1,
-        stand_in=False,
-        result={"quality": plain(analyse(arms, 128, 1, 100, 100))},
-    )  # fmt: skip
-    folder = tmp_path_factory.mktemp("run")
-    (folder / "run.json").write_bytes(msgspec.json.encode(record))
-    return open_record(folder / "run.json")
 
 
 def test_the_terminal_is_80_columns_wide_and_prints_every_check(stored: Stored) -> None:
@@ -93,7 +55,6 @@ def test_a_record_that_was_changed_is_refused(stored: Stored, tmp_path: Path) ->
     ("arguments", "words"),
     [
         (("--kv", "unbounded"), "nothing is bounded"),
-        (("--kv", "recycle:128"), "cannot be probed yet"),
         (("--model", "no-such-folder"), "neither smollm2, nor hf:ID, nor a folder"),
         (("--sessions", "0"), "--sessions"),
     ],

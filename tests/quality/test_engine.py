@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -110,3 +111,43 @@ def test_an_engine_that_cannot_start_says_why(tmp_path: Path, engines: Engines) 
 
     with pytest.raises(UnreachableError, match="the engine failed"):
         start(engines, tmp_path, "unbounded").perplexity("abc", 3)
+
+
+def test_a_recycled_session_says_what_its_last_window_alone_says(tiny: Path, engines: Engines) -> None:
+    """The context is then the last W tokens, from position 0: likelihoods are those of that text alone."""
+    engine = start(engines, tiny, "recycle:256")
+    letters = random.Random(5)
+    text = "".join(chr(letters.randrange(33, 126)) for _ in range(900))
+    found = engine.perplexity(text, 900)
+    engine.kill()
+    from tokenizers import Tokenizer
+
+    tokens = Tokenizer.from_file(str(tiny / "tokenizer.json")).encode(text).ids
+    expected = nll(tiny, tokens[:512], None)
+    expected += nll(tiny, tokens[256:768], None)[255:]
+    expected += nll(tiny, tokens[512:900], None)[255:]
+    assert len(found) == len(tokens) - 1
+    assert max(abs(a - b) for a, b in zip(found, expected, strict=True)) < TOLERANCE
+
+
+def test_a_recycled_arm_speaks_as_unbounded_kv_until_it_may_begin_again(tiny: Path, engines: Engines) -> None:
+    known = [Known(question.text, list(question.aliases), [70, 71, 72], 3) for question in QUESTIONS[:20]]
+    plan = make_plan(known, SESSIONS, 8, 12, 0.0, 1)
+    said = {}
+    for policy in ("unbounded", "recycle:640"):
+        engine = start(engines, tiny, policy)
+        said[policy] = engine.converse("free", plan, lambda _: None)
+        engine.kill()
+    eviction = arms.first_eviction(parse_policy("recycle:640"), BLOCK) or 0
+    held = checks.alike(said["unbounded"], {"recycle": (said["recycle:640"], eviction)})
+    assert held.state == checks.HELD, held.seen
+    assert [reply.age for reply in said["recycle:640"]] == [reply.age for reply in said["unbounded"]]
+
+
+def test_engines_leave_no_file_behind(tiny: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    with Engines(tmp_path / "log") as started:
+        assert start(started, tiny, "unbounded").perplexity("a few words", 5)
+        [folder] = tmp_path.glob("metrobench-quality-*")
+        assert list(folder.iterdir())
+    assert [path.name for path in tmp_path.iterdir()] == ["log"]

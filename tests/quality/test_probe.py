@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,8 +15,10 @@ from metrobench.quality.analysis import KEEPS, LOSES, ArmFacts, Quality, analyse
 from metrobench.quality.arms import FREE, RENDERED, Arm, choose_policies, first_eviction
 from metrobench.quality.formats import CHAT
 from metrobench.quality.formats import FREE as FREE_FORMAT
+from metrobench.quality.model import Speech
 from metrobench.quality.probe import Known, calibrate, converse, make_plan, re_render, replay
 from metrobench.quality.questions import QUESTIONS
+from metrobench.quality.recycle import Recycling
 
 from .toy import Sees, Toy, everything, window
 
@@ -156,7 +160,7 @@ def test_controls_are_added_where_they_are_missing() -> None:
     assert choose_policies("unbounded,window:128,window:256", 32)[1] == []
 
 
-@pytest.mark.parametrize("asked", ["unbounded", "recycle:128", "window:0", "nonsense", "window:128,"])
+@pytest.mark.parametrize("asked", ["unbounded", "window:0", "nonsense", "window:128,"])
 def test_a_comparison_that_cannot_be_made_is_refused(asked: str) -> None:
     with pytest.raises(UsageError):
         choose_policies(asked, 32)
@@ -181,3 +185,42 @@ def test_a_text_is_told_by_position() -> None:
         ("1-2", 128, 3.0),
         ("2-4", 72, 3.0),
     ]
+
+
+@given(st.integers(30, 90), st.integers(2, 6))
+def test_a_recycled_context_never_holds_more_than_twice_its_window_and_begins_with_its_last_tokens(
+    width: int, most: int
+) -> None:
+    inner = Toy()
+    model = Recycling(inner, width)
+    whole: list[int] = []
+    for place in range(40):
+        tokens = model.encode(f"w{place} " * 7)
+        said = model.go_on({"a": tokens}, Speech(most))["a"]
+        whole += tokens + said
+        [context] = inner.contexts.values()
+        assert len(context) <= 2 * width
+        assert context == whole[-len(context) :]
+        assert len(context) == len(whole) or len(context) > width
+
+
+@given(st.integers(2, 30), st.integers(1, 200))
+def test_recycled_likelihoods_see_between_one_and_two_windows(width: int, length: int) -> None:
+    class Counts(Toy):
+        def log_probabilities(self, prompts: Sequence[list[int]]) -> list[list[float]]:
+            return [[-float(seen) for seen in range(1, len(prompt))] for prompt in prompts]
+
+    [found] = Recycling(Counts(), width).log_probabilities([list(range(length))])
+    expected = [seen if seen < 2 * width else width + (seen - 2 * width) % width for seen in range(1, length)]
+    assert [-value for value in found] == expected
+
+
+def test_a_recycled_arm_is_probed_as_the_others_are() -> None:
+    model = Recycling(Toy(), 256)
+    plan = make_plan(calibrate(model, FREE_FORMAT, QUESTIONS, ANSWER), SESSIONS, ASKED, ANSWER, 0.0, 1)
+    said = converse(model, FREE_FORMAT, plan)
+    recycled = ArmFacts(Arm("recycle:256", FREE), said, replay(model, FREE_FORMAT, plan))
+    found = analyse([facts("unbounded", everything), recycled], 256, BLOCK, len(QUESTIONS), len(QUESTIONS))
+    assert [reply.age for reply in said] == [reply.age for reply in facts("unbounded", everything).replies]
+    assert {check.name: check.state for check in found.checks}["all the same before the first eviction"] == checks.HELD
+    assert verdicts(found)["recycle:256"] == KEEPS

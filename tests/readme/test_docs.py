@@ -110,7 +110,7 @@ def test_the_rules_and_the_workload_that_pages_show_are_taken(tmp_path: Path) ->
     shown = {page: [block.lines for block in blocks(text) if block.language == "toml"] for page, text in PAGES.items()}
     [rules], [workload] = shown["docs/gate.md"], shown["docs/ramp.md"]
     settings = tomllib.loads("\n".join(rules))["tool"]["metrobench"]["gate"]
-    assert len(parse_policy({name: each for name, each in settings.items() if name != "baseline"}, "a page").rules) == 6
+    assert len(parse_policy({name: each for name, each in settings.items() if name != "baseline"}, "a page").rules) == 7
     file = tmp_path / "mine.toml"
     file.write_text("\n".join(workload))
     assert load_workload(str(file)).name == "lunch-break"

@@ -101,7 +101,7 @@ def _p(value: float) -> str:
 
 def _counts(finding: Finding) -> str:
     before, now = finding.records
-    what = "record" if finding.rule.metric == "mscs" else "run"
+    what = "record" if finding.rule.metric in ("mscs", "quality") else "run"
     if finding.rule.bound in RELATIVE:
         return f"{now} {what}{'' if now == 1 else 's'} against {before}"
     return f"{now} {what}{'' if now == 1 else 's'}"

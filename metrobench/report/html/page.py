@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import metrobench
 from metrobench.records import Record
-from metrobench.report import comparison, quality_table, sentence
+from metrobench.report import comparison, policies, quality_table, sentence
 from metrobench.report.html import elements, quality, ramp, sections
 from metrobench.report.html.figures import Figures, of_records, of_search
 from metrobench.report.view import View
@@ -69,6 +69,13 @@ def compared(views: list[View]) -> str:
                 of_records(drawn, labelled[:MOST_SERIES]),
                 elements.paragraph(drawn.complaint, "note"),
             ),
+            elements.section(
+                "Capacity beside answers",
+                elements.table("By KV policy", policies.HEADINGS, policies.rows(records), frozenset({0, 4})),
+                elements.items(policies.notes(records)),
+            )
+            if policies.rows(records)
+            else "",
             *(_short(place, view) for place, view in enumerate(views[:MOST_RECORDS], 1)),
         )
     )

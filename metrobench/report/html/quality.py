@@ -31,15 +31,27 @@ def findings(drawn: Figures, record: Record) -> str:
             elements.section(
                 "Answers by age",
                 elements.table(
-                    f"Share of answers that are right; W = {result['window']} tokens",
+                    _caption(record, result),
                     quality_table.headings(record),
                     quality_table.rows(record),
                     words,
                 ),
                 elements.items(f"{name}: {said}" for name, said in quality_table.costs(record)),
-                _plots(drawn, result),
+                _plots(drawn, result, quality_table.spoken(record)),
                 elements.paragraph(drawn.complaint, "note"),
             ),
+            elements.section(
+                "The smallest window",
+                elements.table(
+                    "What each window costs at ages of twice its own width and more",
+                    quality_table.TRIED,
+                    quality_table.tried(record),
+                    frozenset({0, 3}),
+                ),
+                elements.paragraph(quality_table.smallest(record)),
+            )
+            if quality_table.tried(record)
+            else "",
             elements.section(
                 "The text by position",
                 elements.table(
@@ -63,7 +75,7 @@ def findings(drawn: Figures, record: Record) -> str:
                 elements.table(
                     "Repeated 4-grams in the last 96 tokens, answers without a word, the first answer said again",
                     ("arm", "age in W", "answers", "repetition", "hollow", "first"),
-                    quality_table.symptoms(record),
+                    [] if quality_table.spoken(record) else quality_table.symptoms(record),
                     words,
                 ),
                 elements.details("Sample answers", _samples(result)),
@@ -75,11 +87,28 @@ def findings(drawn: Figures, record: Record) -> str:
 _STATES = {HELD: "ok", BROKEN: "bad", OPEN: "note"}
 
 
+def _caption(record: Record, result: dict[str, Any]) -> str:
+    if quality_table.spoken(record):
+        return "What became of the questions, by the age of the session"
+    return f"Share of answers that are right; W = {result['window']} tokens"
+
+
 def _samples(result: dict[str, Any]) -> str:
     return "".join(elements.subheading(each["name"]) + elements.items(each["samples"]) for each in result["findings"])
 
 
-def _plots(drawn: Figures, result: dict[str, Any]) -> str:
+def _plots(drawn: Figures, result: dict[str, Any], spoken: bool) -> str:
+    if spoken:
+        return drawn.grid(
+            drawn.draw(
+                "Right answers by age",
+                "Share of right answers among those in time with 95 % intervals, by the age of the session.",
+                ("arm", "age", "right", "95 % interval", "answers"),
+                _rows(result, "accuracy", 100.0, "%.0f %%"),
+                lambda: _by_age(result, "accuracy", "right answers", 100.0, "age of the session"),
+            )
+        )
+    ages = f"age in windows of {result['window']} tokens"
     return drawn.grid(
         (
             *drawn.draw(
@@ -87,14 +116,14 @@ def _plots(drawn: Figures, result: dict[str, Any]) -> str:
                 "Share of right answers with 95 % intervals over sessions, by the age of the session in windows.",
                 ("arm", "age in W", "right", "95 % interval", "answers"),
                 _rows(result, "accuracy", 100.0, "%.0f %%"),
-                lambda: _by_age(result, "accuracy", "right answers", 100.0),
+                lambda: _by_age(result, "accuracy", "right answers", 100.0, ages),
             ),
             *drawn.draw(
                 "Likelihood lost by age",
                 "How much less likely than with unbounded KV the right answer is, in a fixed transcript, by age.",
                 ("arm", "age in W", "nats a token", "95 % interval", "answers"),
                 _rows(result, "nll_loss", 1.0, "%+.2f"),
-                lambda: _by_age(result, "nll_loss", "loss, nats a token", 1.0),
+                lambda: _by_age(result, "nll_loss", "loss, nats a token", 1.0, ages),
             ),
         )
     )
@@ -115,7 +144,7 @@ def _rows(result: dict[str, Any], key: str, scale: float, form: str) -> list[tup
     ]
 
 
-def _by_age(result: dict[str, Any], key: str, label: str, scale: float) -> Canvas:
+def _by_age(result: dict[str, Any], key: str, label: str, scale: float, ages: str) -> Canvas:
     canvas = Canvas()
     axes = canvas.axes[0]
     names = list(dict.fromkeys(band["age"] for each in result["findings"] for band in each["bands"]))
@@ -137,7 +166,7 @@ def _by_age(result: dict[str, Any], key: str, label: str, scale: float) -> Canva
         )  # fmt: skip
         shift += 0.06
     axes.set_xticks(range(len(names)), names)
-    axes.set_xlabel(f"age in windows of {result['window']} tokens")
+    axes.set_xlabel(ages)
     axes.set_ylabel(label)
     if scale != 1.0:
         axes.set_ylim(-4.0, 104.0)

@@ -192,7 +192,8 @@ def setting(record: Record) -> str:
 def _asked(record: Record) -> list[tuple[str, str]]:
     setting: dict[str, Any] = record.setting
     if record.kind == quality_table.KIND:
-        asked = {"model": record.profile["name"], **setting, "seed": record.seed}
+        clips = f"{len(setting['clips'])} clips" if setting.get("clips") else None
+        asked = {"model": record.profile["name"], **setting, "clips": clips, "seed": record.seed}
         return [(name, str(value)) for name, value in asked.items() if value not in (None, [])]
     counts = sentence.noun(setting)
     rule = f"at most {rate(setting['q'])} of {counts}s later than the budget"
