@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from metrobench.admission.choice import parse_admission
 from metrobench.worker.admission import Admission
-from metrobench.worker.gateway import Gateway
+from metrobench.worker.gateway import PATIENCE, Gateway
 from tests.worker.engines import ScriptedEngine
 from tests.worker.test_conversation import SHARED
 
@@ -27,10 +27,13 @@ class Room:
 
 
 @asynccontextmanager
-async def room(max_sessions: int = 4, admission: str = "kv", budget: float = 1.0) -> AsyncIterator[Room]:
+async def room(
+    max_sessions: int = 4, admission: str = "kv", budget: float = 1.0, patience: float = PATIENCE
+) -> AsyncIterator[Room]:
     """A gateway until the block ends."""
     engine = ScriptedEngine()
-    gateway = Gateway(engine, SHARED, Admission(parse_admission(admission), budget, engine.stats, None, max_sessions))
+    door = Admission(parse_admission(admission), budget, engine.stats, None, max_sessions)
+    gateway = Gateway(engine, SHARED, door, patience)
     port = await gateway.start("127.0.0.1", 0)
     try:
         yield Room(gateway, engine, port)
