@@ -95,6 +95,7 @@ def facts(record: Record) -> list[tuple[str, str]]:
         ),
         ("latency", " · ".join(part for part in (times, missed) if part) + fairness),
         ("collapse", _collapse(found["collapse"])),
+        *_firm(found.get("budgets", [])),
     ]
     if result.get("kv_peak") is not None:
         lines.append(("kv", f"at most {percent(result['kv_peak'], 0)} of the pool in use"))
@@ -200,6 +201,21 @@ def _star(found: dict[str, Any]) -> str:
 
 
 def _collapse(found: dict[str, Any]) -> str:
+def _firm(classes: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """How sessions of each budget fared; only whether they are firm where all have the same."""
+    lines = []
+    for each in classes:
+        words = [f"{each['not_firm']} of {each['judged']} sessions with 2 or more misses in some 20 frames"]
+        if len(classes) > 1:
+            times = [f"{name} {seconds(each[name])}" for name in ("p50", "p99") if each[name] is not None]
+            missed = f"missed {percent(_share(each['missed'], each['due']))}"
+            words = [f"{each['sessions']} sessions", *times, missed, *words]
+        name = f"B {seconds(each['budget'])}" if len(classes) > 1 else "firm"
+        if each["judged"] or len(classes) > 1:
+            lines.append((name, " · ".join(words)))
+    return lines
+
+
     if found["kind"] == "none":
         return "none"
     at = "" if found["onset"] is None else f" at {seconds(sum(found['onset']) / 2)}"
