@@ -25,6 +25,7 @@ REPLY_UNITS = 3
 MAX_BACKLOG = 600.0
 """Seconds of audio that may wait for the engine."""
 
+MIN_BUDGET_MS, MAX_BUDGET_MS = 1.0, 600_000.0
 CLOSE_OK, CLOSE_POLICY, CLOSE_TOO_BIG, CLOSE_INTERNAL, CLOSE_TRY_LATER = 1000, 1008, 1009, 1011, 1013
 
 _ROLLOVER = ',"rollover":true'
@@ -65,6 +66,7 @@ class _Own(msgspec.Struct):
 
 
 class _Update(msgspec.Struct):
+    budget_ms: float | None = None
     audio: _Audio | None = None
     metrobench: _Own | None = None
 
@@ -211,7 +213,9 @@ class Conversation:
         if update is None:
             raise _RefusedError("missing_field", "session.update needs a session", "session")
         given = update.audio.input if update.audio is not None else None
-        fill = self._checked_fill(update.metrobench.fill_tokens if update.metrobench is not None else 0)
+        own = update.metrobench or _Own()
+        fill = self._checked_fill(own.fill_tokens)
+        budget = self._checked_budget(own.budget_ms)
         if given is not None and given.format is not None:
             self._checked_format(given.format)
         if given is not None and given.turn_detection is not msgspec.UNSET:
@@ -219,6 +223,8 @@ class Conversation:
         if fill:
             self._filling = True
             self.session.fill(fill)
+        if budget is not None:
+            self.session.budget = budget / 1000.0
         else:
             self._emit("session.updated", session=self._describe())
 
@@ -234,6 +240,12 @@ class Conversation:
     def _checked_format(self, given: _Format) -> None:
         where = "session.audio.input.format"
         if given.type != "audio/pcm":
+    def _checked_budget(self, budget: float | None) -> float | None:
+        if budget is not None and not MIN_BUDGET_MS <= budget <= MAX_BUDGET_MS:
+            limits = f"{MIN_BUDGET_MS:g} to {MAX_BUDGET_MS:g}"
+            raise _RefusedError("invalid_value", f"budget_ms must be {limits}", "session.metrobench.budget_ms")
+        return budget
+
             raise _RefusedError("invalid_value", "only audio/pcm is supported", f"{where}.type")
         rate = DEFAULT_RATE if given.rate is None else given.rate
         if not MIN_RATE <= rate <= MAX_RATE or rate * self._shared.unit_ms % 1000:
@@ -434,6 +446,8 @@ class Conversation:
         detection = None if self._manual else {"type": "server_vad"}
         listen = {"format": {"type": "audio/pcm", "rate": self._rate}, "turn_detection": detection}
         return {
+        if self.session.budget is not None:
+            own["budget_ms"] = 1000.0 * self.session.budget
             "id": self._id,
             "object": "realtime.session",
             "type": "realtime",

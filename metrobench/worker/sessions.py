@@ -114,6 +114,8 @@ class Session:
         self._rules = rules
         self._listener = listener
         self._queue: deque[tuple[list[int], bool]] = deque()
+        self.budget: float | None = None
+        """B in seconds where the client named its own; None: the worker's."""
         self._complete: deque[float] = deque()
         """When each frame that is not answered yet was complete, CLOCK_MONOTONIC."""
         self._latencies: list[float] = []
