@@ -74,9 +74,8 @@ def void(record: Record) -> str:
     result = record.result or {}
     if record.kind == CAPACITY:
         found = result.get("mscs") or {}
-        return (
-            "" if found.get("lo") else f"no number of sessions passed: {result.get('stopped') or 'nothing was found'}"
-        )
+        limit = (result.get("limited_by") or {}).get("why", "nothing was found")
+        return "" if found.get("lo") else f"no number of sessions passed, {result.get('stopped') or 'no run'}: {limit}"
     if "ramp" not in result:
         return "nothing was measured"
     client = result["ramp"]["client"]

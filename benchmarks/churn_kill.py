@@ -32,7 +32,8 @@ from urllib.parse import urlsplit
 
 import numpy as np
 from websockets.asyncio.client import ClientConnection, connect
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import ConnectionClosed, ConnectionClosedOK
+from websockets.protocol import State
 
 from metrobench.load.wire import client_frame
 
@@ -76,7 +77,9 @@ async def _until(opened: ClientConnection, kind: str) -> dict[str, Any]:
 def _abort(opened: ClientConnection) -> None:
     """Close with a reset: nothing that is under way arrives."""
     handle: socket.socket = opened.transport.get_extra_info("socket")
-    handle.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    # the server may have closed it meanwhile
+    with contextlib.suppress(OSError):
+        handle.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
     opened.transport.abort()
 
 
@@ -118,6 +121,7 @@ async def _silent(opened: ClientConnection, _: random.Random) -> None:
     opened.transport.pause_reading()
 
 
+SILENT = "silent"
 Kill = Callable[[ClientConnection, random.Random], Awaitable[None]]
 KILLS: dict[str, Kill] = {
     "reset": _reset,
@@ -126,8 +130,26 @@ KILLS: dict[str, Kill] = {
     "close unread": _close_unread,
     "fin": _fin,
     "half message": _half_message,
-    "silent": _silent,
+    SILENT: _silent,
 }
+
+
+class _Few:
+    """At most `most` taken within any `length` seconds."""
+
+    def __init__(self, most: int, length: float) -> None:
+        self._most = most
+        self._length = length
+        self._taken: list[float] = []
+
+    def take(self) -> bool:
+        """One more, if it may be."""
+        now = time.monotonic()
+        self._taken = [t for t in self._taken if now - t < self._length]
+        if len(self._taken) < self._most:
+            self._taken.append(now)
+            return True
+        return False
 
 
 async def churn(
@@ -137,14 +159,20 @@ async def churn(
     the silent ones are still connected, for the server to find."""
     end = time.monotonic() + length
     killed: Counter[str] = Counter()
+    silent = _Few(max(1, sessions // 3), 2 * PATIENCE)
     await asyncio.gather(
-        *(_client(url, end, random.Random(f"{seed} {number}"), killed, rate, fill) for number in range(sessions))
+        *(
+            _client(url, end, random.Random(f"{seed} {number}"), killed, silent, rate, fill)
+            for number in range(sessions)
+        )
     )
     return killed
 
 
-async def _client(url: str, end: float, dice: random.Random, killed: Counter[str], rate: int, fill: int) -> None:
-    """One client after another, until the end."""
+async def _client(
+    url: str, end: float, dice: random.Random, killed: Counter[str], silent: _Few, rate: int, fill: int
+) -> None:
+    """One client after another, until the end. `silent`: so many may be at once, or nobody else would get a place."""
     audio = _audio(rate)
     while time.monotonic() < end:
         if dice.random() < 0.1:
@@ -158,6 +186,10 @@ async def _client(url: str, end: float, dice: random.Random, killed: Counter[str
             while time.monotonic() < stop:
                 await opened.send(audio)
                 await asyncio.sleep(PIECE)
+            if opened.state is not State.OPEN:
+                raise ConnectionClosedOK(None, None)
+            if how == SILENT and not silent.take():
+                how = "reset"
             await KILLS[how](opened, dice)
             killed[how] += 1
         except ConnectionClosed:
