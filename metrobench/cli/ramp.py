@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from metrobench.cli.bench import Bench
     from metrobench.open_probe import OpenRun
     from metrobench.probe import Setting
+    from metrobench.worker.turnstile import Order
 
 JOIN, JOIN_FULL = 1.0, 10.0
 """Seconds a session has from its arrival to its acceptance; where it is filled first."""
@@ -38,6 +39,7 @@ JOIN, JOIN_FULL = 1.0, 10.0
     help="Who calls, when, for how long: a shipped workload, or the path of a .toml file.",
 )
 @options.admission("aimd+kv")
+@options.order
 @options.model
 @options.budget
 @options.server
@@ -55,6 +57,7 @@ def ramp(
     hold: str | None,
     workload: str,
     admission: str | None,
+    order: str,
     max_time: str | None,
     dry_run: bool,
     out: Path,
@@ -70,17 +73,19 @@ def ramp(
     from metrobench.cli.output import say, say_json
     from metrobench.cli.request import Request
     from metrobench.report import ramp_table
-    from metrobench.servers import check_admission
+    from metrobench.servers import check_admission, check_order
     from metrobench.units import parse_duration
+    from metrobench.worker.turnstile import parse_order
 
     calls = load_workload(workload)
     given = {name for name in ("talk", "noise", "language") if _typed(ctx, name)}
     request = Request(miss_rate=None, slo=None, **asked | _audio(calls, given))
     check_admission(admission, request.endpoint)
-    choice = parse_admission(admission or AIMD_KV)
+    check_order(order, request.endpoint)
+    choice, ordered = parse_admission(admission or AIMD_KV), parse_order(order)
     allowed = parse_duration(max_time, name="--max-time") if max_time else None
     bench = Bench("ramp", request, out, quiet or as_json)
-    ramped = _plan(bench, calls, choice, offer, rate, hold)
+    ramped = _plan(bench, calls, choice, ordered, offer, rate, hold)
     ahead = outlook.ramp_outlook(bench, ramped.setting, ramped.offered, allowed)
     if dry_run:
         say_json(outlook.data(ahead)) if as_json else say(outlook.text(ahead))
@@ -109,11 +114,14 @@ class _Ramp:
     setting: Setting
     offered: Timetable
     choice: Choice
+    order: Order
     full: bool
     """Sessions are filled first, where that can be done."""
 
 
-def _plan(bench: Bench, calls: Workload, choice: Choice, offer: int, rate: str | None, hold: str | None) -> _Ramp:
+def _plan(
+    bench: Bench, calls: Workload, choice: Choice, order: Order, offer: int, rate: str | None, hold: str | None
+) -> _Ramp:
     """Who comes when, noted in the record. Raises UsageError."""
     from metrobench.admission.workload import timetable
     from metrobench.units import parse_duration, parse_frequency
@@ -132,9 +140,10 @@ def _plan(bench: Bench, calls: Workload, choice: Choice, offer: int, rate: str |
         "arrivals": calls.arrivals.process,
         "full": calls.full and bench.policy.bounded,
         "admission": str(choice) if bench.request.endpoint is None else None,
+        "order": str(order) if bench.request.endpoint is None else None,
         "length": round(float(plan.ends(unit).max()) + bench.budget, 1),
     }
-    return _Ramp(setting, plan, choice, calls.full)
+    return _Ramp(setting, plan, choice, order, calls.full)
 
 
 def _measure(bench: Bench, ramped: _Ramp) -> OpenRun:
@@ -148,7 +157,7 @@ def _measure(bench: Bench, ramped: _Ramp) -> OpenRun:
     setting, folder, seed = bench.with_audio(ramped.setting), bench.folder.path, bench.request.seed
     with bench.server() as server:
         if isinstance(server, EmbeddedServer):
-            server = server.admitting(ramped.choice, bench.budget)
+            server = server.admitting(ramped.choice, bench.budget).ordered(ramped.order)
         watch = bench.watch("ramp", bench.record.setting["length"])
         found = open_probe(setting, server, ramped.offered, ramped.full, seed, folder, watch)
         discard_raw(folder)
