@@ -281,7 +281,7 @@ async def examine(url: str, server: Any, length: float, sessions: int, seed: int
         "files_before": files,
     }
     await emptied(url)
-    found["files_after"] = _files(server)
+    found["files_after"] = await _files_after(server, files)
     async with contextlib.AsyncExitStack() as all_places:
         await asyncio.gather(*(all_places.enter_async_context(answered(url)) for _ in range(sessions)))
         found["places_again"] = sessions
@@ -303,6 +303,15 @@ def leaks(found: dict[str, Any]) -> list[str]:
     return wrong
 
 
+async def _files_after(server: Any, before: int) -> int:
+    """Open files once there are no more than before, or after the longest that a handshake or a silent client may
+    last."""
+    began = time.monotonic()
+    while (files := _files(server)) > before and time.monotonic() - began < 2 * PATIENCE + 10.0:
+        await asyncio.sleep(0.5)
+    return files
+
+
 def _files(server: Any) -> int:
     """Open files of all processes of the server."""
     import psutil
@@ -312,10 +321,11 @@ def _files(server: Any) -> int:
 
 
 @contextmanager
-def serving(model: str, sessions: int) -> Iterator[tuple[str, Any]]:
+def serving(model: str, sessions: int, order: str) -> Iterator[tuple[str, Any]]:
     """`metrobench serve` on a free port with a pool that leaves no room for leaked blocks; its address and process."""
     asked = ("--model", model, "--port", "0", "--max-sessions", str(sessions), "--admission", f"static:{sessions}")
-    command = [sys.executable, "-m", "metrobench", "serve", *asked, "--pool-tokens", str(256 * (sessions + 1))]
+    pool = ("--pool-tokens", str(256 * (sessions + 1)))
+    command = [sys.executable, "-m", "metrobench", "serve", *asked, *pool, "--order", order]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert server.stdout is not None
@@ -337,9 +347,10 @@ def main() -> None:
     parser.add_argument("--minutes", type=float, default=5.0)
     parser.add_argument("--sessions", type=int, default=12, help="places of the worker")
     parser.add_argument("--model", default="smoke")
+    parser.add_argument("--order", default="arrival", help="the worker's, for example deadline:4")
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
-    with serving(asked.model, asked.sessions) as (url, server):
+    with serving(asked.model, asked.sessions, asked.order) as (url, server):
         found = asyncio.run(examine(url, server, 60.0 * asked.minutes, asked.sessions, asked.seed))
     wrong = leaks(found)
     print(json.dumps(found | {"leaks": wrong}, indent=1))

@@ -14,16 +14,17 @@ from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
 from benchmarks.churn_kill import churn
-from metrobench.worker.gateway import MAX_MESSAGE, PATIENCE
+from metrobench.worker.gateway import MAX_MESSAGE
+from metrobench.worker.turnstile import BY_ARRIVAL, Order
 from tests.worker.rooms import Room, room
 from tests.worker.test_conversation import FORMAT, LOUD
 
 HANG = 30
 
 
-def scene(play: Callable[[Room], Coroutine[Any, Any, None]], max_sessions: int = 4, patience: float = PATIENCE) -> None:
+def scene(play: Callable[[Room], Coroutine[Any, Any, None]], max_sessions: int = 4, **how: Any) -> None:
     async def stage() -> None:
-        async with asyncio.timeout(HANG), room(max_sessions, patience=patience) as place:
+        async with asyncio.timeout(HANG), room(max_sessions, **how) as place:
             await play(place)
 
     asyncio.run(stage())
@@ -152,7 +153,8 @@ def test_a_client_that_is_silent_and_answers_pings_keeps_its_session():
     scene(play, patience=0.1)
 
 
-def test_however_clients_are_killed_every_place_and_every_request_comes_back():
+@pytest.mark.parametrize("order", [BY_ARRIVAL, Order(1), Order(1, 0.01)])
+def test_however_clients_are_killed_every_place_and_every_request_comes_back(order: Order):
     async def play(place: Room) -> None:
         kills = await churn(place.url, 1.5, sessions=4, seed=7, rate=FORMAT["rate"], fill=50)
         assert kills.total() > 0
@@ -160,9 +162,12 @@ def test_however_clients_are_killed_every_place_and_every_request_comes_back():
             await asyncio.sleep(0.01)
         sockets = [await opened(place.url) for _ in range(4)]
         for socket in sockets:
+            await socket.send(append(LOUD))
+        for socket in sockets:
+            assert (await event(socket))["frame"] == 0
             await socket.close()
 
-    scene(play, patience=0.2)
+    scene(play, patience=0.2, order=order)
 
 
 def test_a_dead_engine_is_told_to_everybody():
