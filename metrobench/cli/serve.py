@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import sys
 import tempfile
@@ -78,7 +79,8 @@ def serve(
     cores = layout(gpu=gpu)
     live = Live(quiet=False)
     _check_address(host, port)
-    log = Path(tempfile.gettempdir()) / f"metrobench-serve-{port}.log"
+    # several may ask for any free port
+    log = Path(tempfile.gettempdir()) / f"metrobench-serve-{port or f'pid-{os.getpid()}'}.log"
     with Interrupts() as interrupts:
         spec = WorkerSpec(
             profile=profile,
