@@ -35,6 +35,8 @@ class OpenRun:
     kv_peak: float | None
     complaints: list[str]
     """What went wrong beside the measurement."""
+    whole: bool = True
+    """It went on until the last session had left; False: it was ended before."""
 
 
 def open_probe(
@@ -52,14 +54,14 @@ def open_probe(
         sampler = Sampler(running, Journal(spec.spool))
         with LoadProcess(spec) as load:
             load.start()
-            began = _follow(load, sampler, watch, complaints)
+            began, whole = _follow(load, sampler, watch, complaints)
             load.stop()
             facts = load.facts()
         death, says = running.death(), describe(server, running)
     complaints += [f"the server died: {death}"] if death else []
     rows = since(sampler.rows, began)
     complaints += store(folder, facts, rows)
-    return conclude(facts, rows, says, complaints)
+    return replace(conclude(facts, rows, says, complaints), whole=whole)
 
 
 def conclude(facts: RunFacts, rows: list[Row], server: dict[str, Any], complaints: list[str]) -> OpenRun:
@@ -84,10 +86,12 @@ def _spec(
     return replace(spec, mode="open", timetable=timetable, max_frames=frames, stop_after_misses=None)
 
 
-def _follow(load: LoadProcess, sampler: Sampler, watch: Watch, complaints: list[str]) -> float | None:
-    """Watch the run to its end; when it started, CLOCK_MONOTONIC seconds."""
+def _follow(load: LoadProcess, sampler: Sampler, watch: Watch, complaints: list[str]) -> tuple[float | None, bool]:
+    """Watch the run to its end; when it started, CLOCK_MONOTONIC seconds, and whether it came to its end by itself."""
     began: float | None = None
-    while not watch.interrupted():
+    while True:
+        if watch.interrupted():
+            return began, False
         event = load.next_event(SAMPLE_EVERY / 2)
         if event is not None:
             sampler.client(event)
@@ -105,7 +109,7 @@ def _follow(load: LoadProcess, sampler: Sampler, watch: Watch, complaints: list[
                 raise error
             complaints.append(event.message)
             break
-    return began
+    return began, True
 
 
 def _series(rows: list[Row], name: str) -> list[tuple[float, float]]:

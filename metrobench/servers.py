@@ -19,6 +19,7 @@ from metrobench.speed import SpeedMeter
 from metrobench.worker.cores import Layout
 from metrobench.worker.launcher import ForkServer, Worker
 from metrobench.worker.spec import DUMMY, HUB, STANDIN, WorkerSpec
+from metrobench.worker.turnstile import ARRIVAL, BY_ARRIVAL, Order
 
 
 class Running(Protocol):
@@ -114,6 +115,7 @@ class EmbeddedServer:
         self._guard_positions = True
         self._admission = KV_BOUND
         self._budget: float | None = None
+        self._order = BY_ARRIVAL
         self._slow = slow
         self._launched = 0
         self.client_cores: frozenset[int] | None = layout.load
@@ -136,6 +138,12 @@ class EmbeddedServer:
         other._admission, other._budget = choice, budget
         return other
 
+    def ordered(self, order: Order) -> EmbeddedServer:
+        """The same with another order of frames in front of the engine."""
+        other = copy(self)
+        other._order = order
+        return other
+
     @contextmanager
     def fresh(self, sessions: int, log: Path) -> Iterator[Running]:
         """A new worker that admits `sessions` sessions at the most."""
@@ -154,6 +162,7 @@ class EmbeddedServer:
             guard_positions=self._guard_positions,
             admission=self._admission,
             budget=self._budget,
+            order=self._order,
             slow=self._slow,
         )
         worker = self._forkserver.launch(spec)
@@ -234,6 +243,12 @@ class ForeignServer:
     def settle(self) -> None:
         """A quiet period."""
         time.sleep(self._quiet)
+
+
+def check_order(asked: str, endpoint: str | None) -> None:
+    """Raises UsageError where an order is given for a server that has its own."""
+    if asked != ARRIVAL and endpoint is not None:
+        raise UsageError("--order is for the embedded worker", "an --endpoint orders its frames itself")
 
 
 def check_admission(asked: str | None, endpoint: str | None) -> None:

@@ -51,6 +51,12 @@ class Timetable:
         """Sessions that would be talking at `t` if all were admitted."""
         return int(np.count_nonzero((np.array(self.starts) <= t) & (self.ends(unit) > t)))
 
+    def peak(self, unit: float) -> int:
+        """The most that would be talking at once if all were admitted."""
+        starts = np.sort(self.starts)
+        gone = np.searchsorted(np.sort(self.ends(unit)), starts, side="right")
+        return int((np.arange(1, len(starts) + 1) - gone).max(initial=0))
+
 
 def arrival_times(process: str, sessions: int, rate: float, profile: Profile, period: float, seed: int) -> Floats:
     """Rising, from 0 on. The k-th comes when the integral of the rate reaches the k-th event of a process of rate 1.

@@ -192,7 +192,7 @@ def _measure(policy: str | None, allowed: float | None, *, as_json: bool, **aske
     outlook = search_outlook(bench, setting, planned.effort, most, guess, allowed)
     bench.limit_time(allowed)
     bench.record.setting["max_time"] = allowed
-    check_machine(bench, setting, most)
+    check_machine(bench, outlook)
     check_fits(outlook)
     bench.consent(most, outlook.many_seconds)
     with bench.recorded():

@@ -136,7 +136,6 @@ def _run(
 def _model(bench: Bench, setting: Setting) -> dict[str, Odds]:
     """For each policy without a bound: the probability that the pool is full early enough to be named, by the model."""
     from metrobench.corpus.stream import load_table
-    from metrobench.load.spec import GRACE
     from metrobench.policy import parse_policy
     from metrobench.predict.odds import last_named, odds
     from metrobench.predict.review import pool_of
@@ -151,7 +150,7 @@ def _model(bench: Bench, setting: Setting) -> dict[str, Odds]:
         bench.live.status("drawing talk patterns")
         talk = voices_of(load_table(setting.table), SILENCE_DBFS, setting.talk)
         verdict, rates = probe.verdict, rates_of(setting.profile.timing)
-        before = last_named(verdict["cut"], verdict["span"], setting.budget, GRACE)
+        before = last_named(verdict["cut"], verdict["span"], setting.budget)
         # other seeds than those of the trials: the model must not know who talks when
         seed = bench.request.seed + int(bench.record.setting["trials"]) + 1
         found[policy] = odds(pool, probe.sessions, rates, talk, setting.budget, seed, before)

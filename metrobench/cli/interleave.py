@@ -156,7 +156,7 @@ def _measure(prepare: Prepare, pairs: int, max_time: str | None, dry_run: bool, 
             each.bench.pair_with(both[0].bench if each is not both[0] else None, Pair(name, place, side))
             each.bench.limit_time(left)
             each.bench.record.setting["max_time"] = left
-            outlook.check_machine(each.bench, each.setting, each.most)
+            outlook.check_machine(each.bench, each.ahead)
             outlook.check_fits(each.ahead)
             if place == 1:
                 each.bench.consent(each.most, each.ahead.many_seconds * pairs)

@@ -144,6 +144,14 @@ def admission(default: str) -> Decorator[Any]:
     )
 
 
+order = click.option(
+    "--order",
+    default="arrival",
+    show_default=True,
+    metavar="RULE",
+    help="In which order frames go to the engine: arrival, deadline:K (at most K at once, the most urgent first) or"
+    " deadline:K@20ms (the same, let in every 20 ms).",
+)
 vllm_args = click.argument("vllm_args", nargs=-1, type=click.UNPROCESSED, metavar="[-- VLLM_ARGUMENTS]")
 time_limit = group(
     click.option("--max-time", metavar="TIME", help="End after this long at most, with what was found by then."),

@@ -9,6 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from metrobench.admission.timetable import Timetable
 from metrobench.cli import consent
 from metrobench.cli.bench import Bench
 from metrobench.doctor.disk import existing
@@ -17,7 +18,7 @@ from metrobench.guess import RAMP_SECONDS, RAMP_START, SECONDS
 from metrobench.load.files import allow_files
 from metrobench.measure.plan import Plan
 from metrobench.probe import Setting, room_needed
-from metrobench.report import terminal
+from metrobench.report import ramp_table, terminal
 from metrobench.report.layout import hang
 from metrobench.search.duration import RunCount, RunTime, count_runs
 from metrobench.search.mscs import Effort
@@ -35,6 +36,8 @@ CONNECT = 1.0
 """Seconds to connect to an endpoint, and of the quiet before."""
 RESTART = 30.0
 """Seconds of --restart-cmd and --health: a guess, until the first is seen."""
+SHORTER = {"ramp": "offer fewer sessions, faster or with a shorter --hold"}
+"""How else a command fits into --max-time."""
 ROUND = 5.0
 """Seconds to which an estimate above a minute is told."""
 
@@ -66,6 +69,8 @@ class Outlook(Struct, frozen=True):
     """T: measured in each run."""
     run_seconds: float
     """One run from the launch of its server to its end."""
+    takes: str
+    """What that time goes to, in words."""
     before_seconds: float
     """Loading and the first guess, before the first run."""
     runs: RunCount
@@ -109,27 +114,53 @@ def search_outlook(
         first = "first guess by short runs of doubling size"
     start = f"{first} {guess}" if guess else first
     words = f"at most {most} (--max-sessions), {start}"
-    return _outlook(bench, setting, runs, most, about, words, before_runs(bench, guess, most), max_time)
+    disk = room_needed(setting, setting.plan(most))
+    before = before_runs(bench, guess, most)
+    return _outlook(bench, setting.plan(about), run_time(bench), runs, most, words, before, max_time, disk)
 
 
 def run_outlook(bench: Bench, setting: Setting, sessions: int, max_time: float | None) -> Outlook:
     """One run."""
-    before = PRELOAD if bench.request.endpoint is None else 0.0
-    return _outlook(bench, setting, RunCount(1, 1, 1), sessions, sessions, str(sessions), before, max_time)
+    plan, before = setting.plan(sessions), _preload(bench)
+    disk = room_needed(setting, plan)
+    return _outlook(bench, plan, run_time(bench), RunCount(1, 1, 1), sessions, str(sessions), before, max_time, disk)
+
+
+def ramp_outlook(bench: Bench, setting: Setting, offered: Timetable, max_time: float | None) -> Outlook:
+    """An open system."""
+    plan = open_plan(setting, offered)
+    count, peak = len(offered), offered.peak(plan.unit)
+    words = f"{count} come; at most {peak} at once, were all admitted"
+    once, start = RunCount(1, 1, 1), RunTime(run_time(bench).start, 0.0)
+    disk = room_needed(setting, setting.short_plan(max(offered.frames), count))
+    found = _outlook(bench, plan, start, once, count, words, _preload(bench), max_time, disk)
+    takes = f"{seconds(round(plan.seconds))} from the first arrival to the last deadline, the rest is the start"
+    return msgspec.structs.replace(found, heading=ramp_table.heading(bench.record), takes=takes)
+
+
+def open_plan(setting: Setting, offered: Timetable) -> Plan:
+    """The plan of a closed run that takes as long as the timetable does."""
+    unit = setting.stream.unit
+    return setting.short_plan(math.ceil(float(offered.ends(unit).max()) / unit), len(offered))
+
+
+def _preload(bench: Bench) -> float:
+    return PRELOAD if bench.request.endpoint is None else 0.0
 
 
 def _outlook(
     bench: Bench,
-    setting: Setting,
+    plan: Plan,
+    time: RunTime,
     runs: RunCount,
     most: int,
-    about: int,
     words: str,
     before: float,
     max_time: float | None,
+    disk_bytes: int,
 ) -> Outlook:
-    plan = setting.plan(about)
-    each = run_time(bench).seconds(plan)
+    each = time.seconds(plan)
+    takes = f"{seconds(plan.span)} measured, {seconds(plan.cut_frames * plan.unit)} cut, the rest start, filling"
     few, many, longest = (before + count * each for count in (runs.few, runs.many, runs.most))
     cap = math.inf if max_time is None else max_time
     return Outlook(
@@ -143,11 +174,12 @@ def _outlook(
         consent=_consent(bench),
         budget=bench.budget,
         most_sessions=most,
-        about_sessions=about,
+        about_sessions=plan.sessions,
         sessions=words,
         cut=plan.cut_frames * plan.unit,
         span=plan.span,
         run_seconds=each,
+        takes=f"{takes} and the last deadline",
         before_seconds=before,
         runs=runs,
         few_seconds=min(few, cap),
@@ -155,7 +187,7 @@ def _outlook(
         most_seconds=min(longest, cap),
         max_time=max_time,
         folder=str(bench.out / f"DATE-{bench.name}"),
-        disk_bytes=room_needed(setting, setting.plan(most)),
+        disk_bytes=disk_bytes,
     )
 
 
@@ -186,8 +218,7 @@ def _consent(bench: Bench) -> str:
 def text(outlook: Outlook) -> str:
     """For people, 80 columns wide."""
     runs, about = outlook.runs, _about(outlook.run_seconds)
-    each = f"about {about} at {outlook.about_sessions} sessions: {seconds(outlook.span)} measured,"
-    each += f" {seconds(outlook.cut)} cut, the rest start, filling and the last deadline"
+    each = f"about {about} at {outlook.about_sessions} sessions: {outlook.takes}"
     count, whole = "1", f"about {_about(outlook.few_seconds)}"
     if runs.most > 1:
         count = f"{runs.few} where the guess is right, {runs.many} where it is off by 2; more where runs contradict"
@@ -217,17 +248,18 @@ def data(outlook: Outlook) -> dict[str, Any]:
     return {"dry_run": True, **found}
 
 
-def check_machine(bench: Bench, setting: Setting, sessions: int) -> None:
-    """What would end a run of `sessions` sessions, seen before anything is loaded. Raises UsageError."""
-    allow_files(sessions)
-    folder, needed = existing(bench.out), room_needed(setting, setting.plan(sessions))
+def check_machine(bench: Bench, outlook: Outlook) -> None:
+    """What would end a run, seen before anything is loaded. Raises UsageError."""
+    allow_files(outlook.most_sessions)
+    folder, needed = existing(bench.out), outlook.disk_bytes
     try:
         free = shutil.disk_usage(folder).free
     except OSError:
         return  # the folder itself is judged when it is made
     if free < needed:
         raise UsageError(
-            f"{memory(free)} are free in {folder}, and a run of {sessions} sessions may need {memory(needed)}",
+            f"{memory(free)} are free in {folder}, and a run of {outlook.most_sessions} sessions may need"
+            f" {memory(needed)}",
             "free some space, or choose another folder with --out",
         )
 
@@ -239,7 +271,7 @@ def check_fits(outlook: Outlook) -> None:
         raise UsageError(
             f"--max-time {seconds(outlook.max_time)} is too short: one run of {outlook.about_sessions} sessions takes"
             f" about {_about(needed)} with all that comes before it",
-            "allow more time, or measure for a shorter --duration",
+            "allow more time, or " + SHORTER.get(outlook.command, "measure for a shorter --duration"),
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,13 @@ from click.core import ParameterSource
 from metrobench.cli import options
 
 if TYPE_CHECKING:
+    from metrobench.admission.choice import Choice
+    from metrobench.admission.timetable import Timetable
     from metrobench.admission.workload import Workload
+    from metrobench.cli.bench import Bench
+    from metrobench.open_probe import OpenRun
+    from metrobench.probe import Setting
+    from metrobench.worker.turnstile import Order
 
 JOIN, JOIN_FULL = 1.0, 10.0
 """Seconds a session has from its arrival to its acceptance; where it is filled first."""
@@ -32,9 +39,11 @@ JOIN, JOIN_FULL = 1.0, 10.0
     help="Who calls, when, for how long: a shipped workload, or the path of a .toml file.",
 )
 @options.admission("aimd+kv")
+@options.order
 @options.model
 @options.budget
 @options.server
+@options.time_limit
 @options.audio
 @options.seed
 @options.output
@@ -48,6 +57,9 @@ def ramp(
     hold: str | None,
     workload: str,
     admission: str | None,
+    order: str,
+    max_time: str | None,
+    dry_run: bool,
     out: Path,
     as_json: bool,
     quiet: bool,
@@ -55,29 +67,70 @@ def ramp(
 ) -> None:
     """Open system: sessions come and go, admission decides. N*, goodput, refusals."""
     from metrobench.admission.choice import AIMD_KV, parse_admission
-    from metrobench.admission.workload import load_workload, timetable
+    from metrobench.admission.workload import load_workload
+    from metrobench.cli import outlook
     from metrobench.cli.bench import Bench
     from metrobench.cli.output import say, say_json
     from metrobench.cli.request import Request
-    from metrobench.load.files import allow_files
-    from metrobench.open_probe import open_probe
-    from metrobench.probe import discard_raw
-    from metrobench.report import ramp_table, terminal
-    from metrobench.servers import EmbeddedServer, check_admission
-    from metrobench.units import parse_duration, parse_frequency
+    from metrobench.report import ramp_table
+    from metrobench.servers import check_admission, check_order
+    from metrobench.units import parse_duration
+    from metrobench.worker.turnstile import parse_order
 
     calls = load_workload(workload)
     given = {name for name in ("talk", "noise", "language") if _typed(ctx, name)}
     request = Request(miss_rate=None, slo=None, **asked | _audio(calls, given))
     check_admission(admission, request.endpoint)
-    choice = parse_admission(admission or AIMD_KV)
+    check_order(order, request.endpoint)
+    choice, ordered = parse_admission(admission or AIMD_KV), parse_order(order)
+    allowed = parse_duration(max_time, name="--max-time") if max_time else None
     bench = Bench("ramp", request, out, quiet or as_json)
+    ramped = _plan(bench, calls, choice, ordered, offer, rate, hold)
+    ahead = outlook.ramp_outlook(bench, ramped.setting, ramped.offered, allowed)
+    if dry_run:
+        say_json(outlook.data(ahead)) if as_json else say(outlook.text(ahead))
+        return
+    bench.limit_time(allowed)
+    bench.record.setting["max_time"] = allowed
+    outlook.check_machine(bench, ahead)
+    outlook.check_fits(ahead)
+    bench.consent(offer, bench.record.setting["length"])
+    with bench.recorded():
+        if not as_json:
+            say(ahead.heading)
+        found = _measure(bench, ramped)
+    if as_json:
+        say_json(bench.record)
+    else:
+        say(ramp_table.text(bench.record))
+        say(f"report   {bench.folder.path / 'index.html'}")
+    sys.exit(bench.exit_code(3 if found.findings.client_limited or not found.whole else 0))
+
+
+@dataclass(frozen=True)
+class _Ramp:
+    """One open system, before anything of it has begun."""
+
+    setting: Setting
+    offered: Timetable
+    choice: Choice
+    order: Order
+    full: bool
+    """Sessions are filled first, where that can be done."""
+
+
+def _plan(
+    bench: Bench, calls: Workload, choice: Choice, order: Order, offer: int, rate: str | None, hold: str | None
+) -> _Ramp:
+    """Who comes when, noted in the record. Raises UsageError."""
+    from metrobench.admission.workload import timetable
+    from metrobench.units import parse_duration, parse_frequency
+
     join = JOIN_FULL if calls.full else JOIN
     each = parse_duration(hold, name="--hold") if hold else calls.holding.mean_s
     pace = parse_frequency(rate, name="--rate") if rate else calls.arrivals.rate
-    unit = bench.stream.unit
-    plan = timetable(calls, offer, rate=pace, hold=each, budget=bench.budget, unit=unit, join=join, seed=request.seed)
-    length = float(plan.ends(unit).max()) + bench.budget
+    unit, seed = bench.stream.unit, bench.request.seed
+    plan = timetable(calls, offer, rate=pace, hold=each, budget=bench.budget, unit=unit, join=join, seed=seed)
     setting = bench.setting(span=None, stop_when_failed=False, extend_unresolved=False)
     bench.record.setting |= {
         "offer": offer,
@@ -86,29 +139,34 @@ def ramp(
         "workload": calls.name,
         "arrivals": calls.arrivals.process,
         "full": calls.full and bench.policy.bounded,
-        "admission": str(choice) if request.endpoint is None else None,
-        "length": round(length, 1),
+        "admission": str(choice) if bench.request.endpoint is None else None,
+        "order": str(order) if bench.request.endpoint is None else None,
+        "length": round(float(plan.ends(unit).max()) + bench.budget, 1),
     }
-    allow_files(offer)
-    bench.consent(offer, length)
-    with bench.recorded():
-        if not as_json:
-            say(ramp_table.heading(bench.record))
-        setting = bench.with_audio(setting)
-        with bench.server() as server:
-            if isinstance(server, EmbeddedServer):
-                server = server.admitting(choice, bench.budget)
-            watch = bench.watch("ramp", length)
-            found = open_probe(setting, server, plan, calls.full, request.seed, bench.folder.path, watch)
-            discard_raw(bench.folder.path)
-        arithmetic = terminal.arithmetic(bench.profile, bench.policy, setting.budget)
-        bench.record.result = ramp_table.result(found) | {"arithmetic": arithmetic}
-    if as_json:
-        say_json(bench.record)
-    else:
-        say(ramp_table.text(bench.record))
-        say(f"report   {bench.folder.path / 'index.html'}")
-    sys.exit(bench.exit_code(3 if found.findings.client_limited else 0))
+    return _Ramp(setting, plan, choice, order, calls.full)
+
+
+def _measure(bench: Bench, ramped: _Ramp) -> OpenRun:
+    """The run, on disk and in the record."""
+    from metrobench.open_probe import open_probe
+    from metrobench.probe import discard_raw
+    from metrobench.report import ramp_table, terminal
+    from metrobench.servers import EmbeddedServer
+    from metrobench.units import seconds
+
+    setting, folder, seed = bench.with_audio(ramped.setting), bench.folder.path, bench.request.seed
+    with bench.server() as server:
+        if isinstance(server, EmbeddedServer):
+            server = server.admitting(ramped.choice, bench.budget).ordered(ramped.order)
+        watch = bench.watch("ramp", bench.record.setting["length"])
+        found = open_probe(setting, server, ramped.offered, ramped.full, seed, folder, watch)
+        discard_raw(folder)
+    if not found.whole and not bench.interrupts.signum:
+        come, allowed = found.findings.offered, seconds(bench.record.setting["max_time"])
+        found.complaints.append(f"stopped at --max-time {allowed}, when {come} of {len(ramped.offered)} had come")
+    arithmetic = terminal.arithmetic(bench.profile, bench.policy, setting.budget)
+    bench.record.result = ramp_table.result(found) | {"arithmetic": arithmetic}
+    return found
 
 
 def _typed(ctx: click.Context, name: str) -> bool:

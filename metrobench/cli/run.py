@@ -85,7 +85,7 @@ def run(
     bench.record.setting["max_time"] = allowed
     if admission is not None:
         bench.record.setting["admission"] = str(choice)
-    outlook.check_machine(bench, setting, sessions)
+    outlook.check_machine(bench, ahead)
     outlook.check_fits(ahead)
     bench.consent(sessions, plan.seconds)
     with bench.recorded():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import socket
 import sys
 import tempfile
@@ -29,6 +30,7 @@ from metrobench.cli import options
     help="Sessions admitted; further ones are refused.",
 )
 @options.admission("aimd+kv")
+@options.order
 @options.budget
 @options.seed
 @options.debug
@@ -43,6 +45,7 @@ def serve(
     port: int,
     max_sessions: int,
     admission: str | None,
+    order: str,
     budget: str | None,
     seed: int,
     vllm_args: tuple[str, ...],
@@ -61,8 +64,9 @@ def serve(
     from metrobench.worker.cores import layout
     from metrobench.worker.launcher import ForkServer, need_vllm
     from metrobench.worker.spec import STANDIN, WorkerSpec
+    from metrobench.worker.turnstile import parse_order
 
-    choice = parse_admission(admission or AIMD_KV)
+    choice, ordered = parse_admission(admission or AIMD_KV), parse_order(order)
     profile = load_profile(model)
     limit = parse_duration(budget, name="--budget") if budget else profile.budget
     gpu = bool(describe_machine().gpus)
@@ -75,7 +79,8 @@ def serve(
     cores = layout(gpu=gpu)
     live = Live(quiet=False)
     _check_address(host, port)
-    log = Path(tempfile.gettempdir()) / f"metrobench-serve-{port}.log"
+    # several may ask for any free port
+    log = Path(tempfile.gettempdir()) / f"metrobench-serve-{port or f'pid-{os.getpid()}'}.log"
     with Interrupts() as interrupts:
         spec = WorkerSpec(
             profile=profile,
@@ -92,6 +97,7 @@ def serve(
             vllm_args=arguments,
             admission=choice,
             budget=limit,
+            order=ordered,
             slow=slowed,
         )
         live.status("loading vLLM (about 10 s)")
@@ -103,6 +109,7 @@ def serve(
             live.clear()
             kind = "a stand-in" if worker.info.stand_in else "dummy weights" if chosen == "dummy" else chosen
             who = f"admission {choice}, at most {max_sessions} sessions"
+            who += f", order {ordered}" if ordered.most else ""
             say(f"{profile.name} ({kind}) · {worker.info.policy} · {who}")
             if slowed:
                 say(f"every engine step is made {rate(slowed)} longer on purpose (--slow)")

@@ -159,6 +159,8 @@ class Endpoint(Protocol):
     """Why a connected session is refused that nothing accepts within `{seconds:g}` seconds."""
     access: Access
     """What the user says about the endpoint."""
+    budgets: Sequence[float]
+    """Each session's own frame budget, seconds, for a server that is told it in `opening`; empty: none is told."""
     greets: bool
     """The server speaks first; False: it waits for `opening`."""
     says_goodbye: bool
@@ -255,6 +257,7 @@ class EndpointBase:
     says_goodbye = False
     greets = True
     converses = False
+    budgets: Sequence[float] = ()
     needs_model = False
     """The server must be told which of its models is meant."""
     token_header, token_prefix = "Authorization", "Bearer "

@@ -98,14 +98,16 @@ class RealtimeEndpoint(EndpointBase):
     converses = True
 
     def opening(self, session: int, fill_tokens: int) -> list[bytes]:
-        """`session.update` with the audio format, and the wish for resident tokens where there is one."""
-        del session
+        """`session.update` with the audio format, and the resident tokens and the budget where there are any."""
         body: dict[str, object] = {
             "type": "realtime",
             "audio": {"input": {"format": {"type": "audio/pcm", "rate": self.sample_rate}}},
         }
-        if fill_tokens > 0:
-            body["metrobench"] = {"fill_tokens": fill_tokens}
+        own: dict[str, float] = {"fill_tokens": fill_tokens} if fill_tokens > 0 else {}
+        if self.budgets:
+            own["budget_ms"] = round(1e3 * self.budgets[session], 3)
+        if own:
+            body["metrobench"] = own
         return [msgspec.json.encode({"type": "session.update", "session": body})]
 
     def encode_chunk(self, pcm: bytes) -> bytes:

@@ -37,6 +37,8 @@ class OpenRun(Streaming):
     ) -> None:
         super().__init__(spec, book, conns, sender, tell)
         self._endpoint = endpoint
+        # where all have the one budget, the server knows it
+        endpoint.budgets = timetable.budgets if len(set(timetable.budgets)) > 1 else ()
         self._agenda = Agenda(timetable, spec.unit)
         self._frames = timetable.frames
         self._waiting: list[int] = []

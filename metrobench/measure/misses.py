@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import numpy.typing as npt
 from msgspec import Struct
 
 from metrobench.measure.frames import Bools, FrameTable, Span
@@ -99,13 +100,20 @@ def _passed_over(answered: Bools) -> Bools:
     return np.concatenate([later[:, 1:], np.zeros((len(answered), 1), dtype=bool)], axis=1)
 
 
-def _not_firm(missed: Bools, due: Bools) -> float | None:
+def worst_windows(missed: Bools, due: Bools) -> npt.NDArray[np.int64]:
+    """Most misses of each session in any FIRM_FRAMES consecutive frames; -1 where it had fewer due. (sessions, frames)
+    arrays."""
     judged = due.sum(axis=1) >= FIRM_FRAMES
     if not judged.any():
-        return None
+        return np.full(len(missed), -1)
     count = np.concatenate([np.zeros((len(missed), 1), dtype=np.int64), np.cumsum(missed, axis=1)], axis=1)
-    worst = (count[:, FIRM_FRAMES:] - count[:, :-FIRM_FRAMES]).max(axis=1)
-    return float((worst[judged] > FIRM_MISSES).mean())
+    return np.where(judged, (count[:, FIRM_FRAMES:] - count[:, :-FIRM_FRAMES]).max(axis=1), -1)
+
+
+def _not_firm(missed: Bools, due: Bools) -> float | None:
+    worst = worst_windows(missed, due)
+    judged = worst >= 0
+    return float((worst[judged] > FIRM_MISSES).mean()) if judged.any() else None
 
 
 def _interval(span: Span, block: float) -> Share | None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 import numpy as np
 from msgspec import Struct
 
+from metrobench.measure.budgets import BudgetClass, SessionMisses, budget_classes, session_misses
 from metrobench.measure.client import Client, judge_client
 from metrobench.measure.collapse import NORMAL_CLOSE, Collapse, Kind, find_silence, overloaded, silence
 from metrobench.measure.facts import RunFacts, SessionFacts
@@ -97,6 +98,10 @@ class OpenSystem(Struct, frozen=True):
     client: Client
     series: Series
     refusals: list[Refusal]
+    firm: list[SessionMisses] = []
+    """Each admitted session that had a frame due. Records of earlier versions lack it, and `budgets`."""
+    budgets: list[BudgetClass] = []
+    """The same by budget, the tightest first."""
 
     @property
     def client_limited(self) -> bool:
@@ -120,6 +125,7 @@ def open_system(facts: RunFacts) -> OpenSystem:
     opened, closed = _stays(sessions, facts)
     star, converged, oscillation = _star(opened, closed, refusals)
     planned = np.array([row.frames or 0 for row in sessions]) * facts.unit
+    firm = session_misses([row.session for row in sessions], budgets, due, missed)
     admitted = sum(_decided(row) and not row.refused for row in sessions)
     return OpenSystem(
         offered=admitted + len(refusals),
@@ -145,6 +151,8 @@ def open_system(facts: RunFacts) -> OpenSystem:
         client=judge_client(facts, table, span),
         series=_series(facts, sessions, span, due, missed, opened, closed),
         refusals=refusals,
+        firm=firm,
+        budgets=budget_classes(_admitted(table), budgets, firm),
     )
 
 

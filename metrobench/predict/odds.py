@@ -23,10 +23,10 @@ class Odds(Struct, frozen=True):
     """Where it comes from."""
 
 
-def last_named(cut: float, span: float, budget: float, grace: float) -> float:
+def last_named(cut: float, span: float, budget: float) -> float:
     """The latest onset, seconds from t0, that a run names: its last session begins one budget later, streaming goes on
-    for a budget and `grace` after the span, and serving must have stopped for max(5 s, 3 B) after a deadline."""
-    return cut + span + budget + grace - silence(budget)
+    for a budget after the span, and serving must have stopped for max(5 s, 3 B) after a deadline."""
+    return cut + span + budget - silence(budget)
 
 
 def odds(

@@ -50,6 +50,7 @@ def heading(record: Record) -> str:
         f"budget {seconds(setting['budget'])}",
         str(setting["endpoint"] or setting["kv"]),
         *([f"admission {setting['admission']}"] if setting["admission"] else []),
+        *([f"order {setting['order']}"] if setting.get("order") not in (None, "arrival") else []),
         f"{setting['workload']}: {setting['offer']} sessions, {arrivals}, {seconds(setting['hold'])} each",
         "sessions full" if setting["full"] else "fresh sessions",
         f"{seconds(round(setting['length']))} in all",
@@ -94,6 +95,7 @@ def facts(record: Record) -> list[tuple[str, str]]:
             f" {percent(_share(found['good_seconds'], found['offered_seconds']))} of all that was offered",
         ),
         ("latency", " · ".join(part for part in (times, missed) if part) + fairness),
+        *_firm(found.get("budgets", [])),
         ("collapse", _collapse(found["collapse"])),
     ]
     if result.get("kv_peak") is not None:
@@ -197,6 +199,22 @@ def _star(found: dict[str, Any]) -> str:
     reached = "never settled" if after is None else f"settled after {seconds(after)}"
     swings = f"swings of {percent(found['oscillation'], 0)}"
     return f"{found['n_star']:.0f} sessions, {reached}, {swings} · peak {found['peak']}"
+
+
+def _firm(classes: list[dict[str, Any]]) -> list[tuple[str, str]]:
+    """How sessions of each budget fared; only whether they are firm where all have the same."""
+    lines = []
+    for each in classes:
+        firm = f"{each['not_firm']} of {each['judged']} sessions with 2 or more misses in some 20 frames"
+        words = [firm] if each["judged"] else []
+        if len(classes) > 1:
+            times = [f"{name} {seconds(each[name])}" for name in ("p50", "p99") if each[name] is not None]
+            missed = f"missed {percent(_share(each['missed'], each['due']))}"
+            words = [f"{each['sessions']} sessions", *times, missed, *words]
+        name = f"B {seconds(each['budget'])}" if len(classes) > 1 else "firm"
+        if each["judged"] or len(classes) > 1:
+            lines.append((name, " · ".join(words)))
+    return lines
 
 
 def _collapse(found: dict[str, Any]) -> str:

@@ -34,6 +34,7 @@ class Admission:
     ) -> None:
         """`budget`: B in seconds. `kv_sessions`: sessions that the pool holds for ever; None: no policy bounds them."""
         self.door = make_door(choice, budget, kv_sessions, max_sessions)
+        self._budget = budget
         self._period = max(SHORTEST_PERIOD, budget)
         self._overdue = Gains().target * budget
         self._stats = stats
@@ -52,8 +53,15 @@ class Admission:
     def observe(self, sessions: list[Session], void: bool) -> None:
         """A period is over: take the latencies out of all sessions."""
         now = self._clock()
-        latencies = [wait for session in sessions for wait in session.latencies(now, self._overdue)]
+        latencies = [wait for session in sessions for wait in self._waits(session, now)]
         self.door.observe(Observation(now, len(sessions), latencies, self._stats.kv_usage, void))
+
+    def _waits(self, session: Session, now: float) -> list[float]:
+        """A session's latencies as the same share of the worker's budget as they are of its own."""
+        if session.budget is None:
+            return session.latencies(now, self._overdue)
+        scale = self._budget / session.budget
+        return [scale * wait for wait in session.latencies(now, self._overdue / scale)]
 
     def ask(self, sessions: int) -> Decision:
         """May one more join beside `sessions`?"""

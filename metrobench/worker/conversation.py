@@ -17,6 +17,7 @@ import pybase64
 from metrobench.worker.engine import Engine
 from metrobench.worker.features import Extractor, Samples
 from metrobench.worker.sessions import FrameDone, Session, SessionRules
+from metrobench.worker.turnstile import Turnstile
 
 DEFAULT_RATE = 24_000
 MIN_RATE, MAX_RATE = 8_000, 96_000
@@ -24,6 +25,7 @@ REPLY_UNITS = 3
 """Units that the answer to `response.create` speaks for."""
 MAX_BACKLOG = 600.0
 """Seconds of audio that may wait for the engine."""
+MIN_BUDGET_MS, MAX_BUDGET_MS = 1.0, 600_000.0
 
 CLOSE_OK, CLOSE_POLICY, CLOSE_TOO_BIG, CLOSE_INTERNAL, CLOSE_TRY_LATER = 1000, 1008, 1009, 1011, 1013
 
@@ -44,6 +46,8 @@ class Shared:
     sample_rate: int
     extractor: Extractor
     rules: SessionRules
+    turnstile: Turnstile | None = None
+    """None: every frame goes to the engine as soon as it is complete."""
 
 
 class _Format(msgspec.Struct):
@@ -62,6 +66,7 @@ class _Audio(msgspec.Struct):
 
 class _Own(msgspec.Struct):
     fill_tokens: int = 0
+    budget_ms: float | None = None
 
 
 class _Update(msgspec.Struct):
@@ -131,7 +136,7 @@ class Conversation:
         self._pcm = bytearray()
         self._before: Samples = np.zeros(shared.extractor.history, dtype=np.int16)
         self._set_rate(DEFAULT_RATE)
-        self.session = Session(engine, number, shared.rules, self)
+        self.session = Session(engine, number, shared.rules, self, shared.turnstile)
         self._handlers: dict[str, Callable[[_ClientEvent], None]] = {
             "input_audio_buffer.append": self._on_append,
             "input_audio_buffer.commit": self._on_commit,
@@ -211,11 +216,15 @@ class Conversation:
         if update is None:
             raise _RefusedError("missing_field", "session.update needs a session", "session")
         given = update.audio.input if update.audio is not None else None
-        fill = self._checked_fill(update.metrobench.fill_tokens if update.metrobench is not None else 0)
+        own = update.metrobench or _Own()
+        fill = self._checked_fill(own.fill_tokens)
+        budget = self._checked_budget(own.budget_ms)
         if given is not None and given.format is not None:
             self._checked_format(given.format)
         if given is not None and given.turn_detection is not msgspec.UNSET:
             self._manual = given.turn_detection is None
+        if budget is not None:
+            self.session.budget = budget / 1000.0
         if fill:
             self._filling = True
             self.session.fill(fill)
@@ -230,6 +239,12 @@ class Conversation:
         if not 0 <= fill <= most:
             raise _RefusedError("invalid_value", f"fill_tokens must be 0 to {most}", "session.metrobench.fill_tokens")
         return fill
+
+    def _checked_budget(self, budget: float | None) -> float | None:
+        if budget is not None and not MIN_BUDGET_MS <= budget <= MAX_BUDGET_MS:
+            limits = f"{MIN_BUDGET_MS:g} to {MAX_BUDGET_MS:g}"
+            raise _RefusedError("invalid_value", f"budget_ms must be {limits}", "session.metrobench.budget_ms")
+        return budget
 
     def _checked_format(self, given: _Format) -> None:
         where = "session.audio.input.format"
@@ -431,6 +446,8 @@ class Conversation:
         }
         if self._filled:
             own["filled_tokens"] = self._filled
+        if self.session.budget is not None:
+            own["budget_ms"] = 1000.0 * self.session.budget
         detection = None if self._manual else {"type": "server_vad"}
         listen = {"format": {"type": "audio/pcm", "rate": self._rate}, "turn_detection": detection}
         return {

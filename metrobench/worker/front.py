@@ -24,6 +24,7 @@ from metrobench.worker.features import Extractor
 from metrobench.worker.gateway import Gateway
 from metrobench.worker.sessions import SessionRules
 from metrobench.worker.spec import WorkerInfo, WorkerSpec, decode_spec
+from metrobench.worker.turnstile import Turnstile
 
 SAMPLE_EVERY = 0.5
 """Seconds between telemetry samples."""
@@ -64,7 +65,7 @@ async def _serve(spec: WorkerSpec, folder: Path, end: socket.socket, telemetry: 
     engine = VllmEngine(spec, folder)
     if spec.front_cores is not None:
         cores.pin_all_threads(spec.front_cores)
-    budget = spec.profile.budget if spec.budget is None else spec.budget
+    budget = spec.budget_or_profile
     admission = Admission(spec.admission, budget, engine.stats, engine.kv_sessions, spec.max_sessions)
     gateway = Gateway(engine, _shared(spec, engine), admission)
     try:
@@ -104,6 +105,7 @@ def _shared(spec: WorkerSpec, engine: VllmEngine) -> Shared:
             guard=spec.guard_positions,
             seed=spec.seed,
         ),
+        turnstile=Turnstile(spec.order, spec.budget_or_profile) if spec.order.most else None,
     )
 
 

@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 from picows import (
     WSCloseCode,
     WSFrame,
@@ -29,13 +30,17 @@ MAX_MESSAGE = 16 * 2**20
 """Bytes of one client message, all its fragments together."""
 CLOSE_GRACE = 2.0
 """Seconds a client has to answer a close before its socket is cut."""
+PATIENCE = 20.0
+"""A client that says nothing for so many seconds is pinged, and has as many to answer: one whose machine vanished
+holds its place, and its blocks, no longer than twice that."""
 
 
 class Gateway:
     """All sockets of one worker. `close_all` and `engine_died` may be called at any time."""
 
-    def __init__(self, engine: Engine, shared: Shared, admission: Admission) -> None:
+    def __init__(self, engine: Engine, shared: Shared, admission: Admission, patience: float = PATIENCE) -> None:
         self._engine = engine
+        self._patience = patience
         self._shared = shared
         self._admission = admission
         self._watching: asyncio.Task[None] | None = None
@@ -51,7 +56,9 @@ class Gateway:
             host,
             port,
             max_frame_size=MAX_MESSAGE,
-            enable_auto_ping=False,
+            enable_auto_ping=True,
+            auto_ping_idle_timeout=self._patience,
+            auto_ping_reply_timeout=self._patience,
             enable_auto_pong=True,
             websocket_handshake_timeout=30,
             backlog=4096,
@@ -69,9 +76,11 @@ class Gateway:
         return WSUpgradeResponseWithListener(WSUpgradeResponse.create_error_response(404, body), None)
 
     def _health(self) -> Any:
+        """Alive or not; the places taken, and the KV pool's share in use as of the engine's last step."""
         kind = {"Content-Type": "application/json"}
         if self.dead is None:
-            return WSUpgradeResponse.create_ok_response(b'{"status":"ok"}', kind)
+            found = {"status": "ok", "sessions": len(self._sockets), "kv_usage": self._engine.stats.kv_usage}
+            return WSUpgradeResponse.create_ok_response(msgspec.json.encode(found), kind)
         return WSUpgradeResponse.create_error_response(503, b'{"status":"engine dead"}', kind)
 
     def admit(self, socket: _Socket, send: Callable[[bytes], None], close: Callable[[int, str], None]) -> Any:

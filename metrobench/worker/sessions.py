@@ -15,6 +15,7 @@ import numpy as np
 from metrobench.policy import SINKS, WINDOW, KvPolicy
 from metrobench.worker.engine import Chunk, Engine, EngineDeadError, Output
 from metrobench.worker.rollover import Context, RolloverPlan
+from metrobench.worker.turnstile import Turnstile
 
 FIRST_FILL_ID = 16
 """Fill tokens are drawn from here up: below are markers."""
@@ -100,7 +101,10 @@ class _Flight:
 class Session:
     """One conversation. `push` and `fill` never wait; what happens is told to the listener."""
 
-    def __init__(self, engine: Engine, number: int, rules: SessionRules, listener: Listener) -> None:
+    def __init__(
+        self, engine: Engine, number: int, rules: SessionRules, listener: Listener, turnstile: Turnstile | None = None
+    ) -> None:
+        """`turnstile`: decides when a chunk goes to the engine; None: as soon as it is there."""
         self.number = number
         self.request = f"session-{number}"
         """Name of the engine request that holds the context now."""
@@ -110,9 +114,12 @@ class Session:
         """Tokens in the context: each input adds its own + sampled - 1 (the last sampled one is discarded)."""
         self.frames = 0
         """Frames answered."""
+        self.budget: float | None = None
+        """B in seconds where the client named its own; None: the worker's."""
         self._engine = engine
         self._rules = rules
         self._listener = listener
+        self._turnstile = turnstile
         self._queue: deque[tuple[list[int], bool]] = deque()
         self._complete: deque[float] = deque()
         """When each frame that is not answered yet was complete, CLOCK_MONOTONIC."""
@@ -188,6 +195,8 @@ class Session:
             self._fail("engine_dead", str(error))
         except Exception as error:
             self._fail("engine_error", f"{type(error).__name__}: {error}")
+        finally:
+            self._leave()
 
     async def _serve(self) -> None:
         """One engine request, from its first chunk until it ends or the context must be built again."""
@@ -209,12 +218,28 @@ class Session:
 
     async def _chunks(self, request: str) -> AsyncGenerator[Chunk, None]:
         while not self._closed and self.request == request:
-            chunk = self._take_next() if self._flight is None and not self._rolling else None
+            chunk = None
+            if self._flight is None and not self._rolling:
+                chunk = self._take_next() if self._turnstile is None else await self._in_turn(self._turnstile)
             if chunk is not None:
                 yield chunk
             elif not self._closed:
                 self._wake.clear()
                 await self._wake.wait()
+
+    async def _in_turn(self, turnstile: Turnstile) -> Chunk | None:
+        """The next chunk once it is this session's turn; None where there is none."""
+        if not (self._again or self._fill or self._queue):
+            return None
+        await turnstile.enter(self.number, self._complete[0] if self._complete else monotonic(), self.budget)
+        chunk = None if self._closed else self._take_next()
+        if chunk is None:
+            turnstile.leave(self.number)
+        return chunk
+
+    def _leave(self) -> None:
+        if self._turnstile is not None:
+            self._turnstile.leave(self.number)
 
     def _take_next(self) -> Chunk | None:
         if self._again:
@@ -264,6 +289,7 @@ class Session:
             return
         self.total += len(flight.tokens) + len(flight.sampled) - 1
         self._flight = None
+        self._leave()
         self._wake.set()
         if flight.frame == ROLLOVER:
             self._rolled = True

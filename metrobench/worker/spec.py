@@ -12,6 +12,7 @@ from metrobench.admission.choice import KV_BOUND, Choice
 from metrobench.errors import UsageError
 from metrobench.policy import KvPolicy
 from metrobench.profiles import Profile
+from metrobench.worker.turnstile import BY_ARRIVAL, Order
 
 STANDIN = "standin"
 DUMMY = "dummy"
@@ -49,6 +50,8 @@ class WorkerSpec:
     """Who may join."""
     budget: float | None = None
     """B in seconds, which the controller aims at; None: the profile's."""
+    order: Order = BY_ARRIVAL
+    """In which order frames go to the engine."""
     guard_positions: bool = True
     """False leaves the position limit to the engine, which then dies with all its sessions."""
     slow: float = 0.0
@@ -67,6 +70,11 @@ class WorkerSpec:
             raise UsageError(f"--slow {self.slow:g} is outside 0 to {MAX_SLOW:g}")
         if not 0 <= self.seed < 2**63:
             raise UsageError(f"seed {self.seed} is outside 0 to 2^63 - 1")
+
+    @property
+    def budget_or_profile(self) -> float:
+        """B in seconds of a session that names none."""
+        return self.profile.budget if self.budget is None else self.budget
 
     @property
     def stand_in(self) -> bool:

@@ -120,3 +120,11 @@ def test_budget_classes_have_their_shares() -> None:
 
 def test_lognormal_stays_differ_more_than_equal_ones() -> None:
     assert holding_times(LOGNORMAL, 60.0, 1000, 1).std() > 30.0
+
+
+@given(counts, rates, st.floats(0.2, 60.0), seeds)
+def test_the_peak_is_the_most_that_are_ever_open(count: int, rate: float, hold: float, seed: int) -> None:
+    come = arrival_times(POISSON, count, rate, (), 0.0, seed)
+    stay = holding_times(EXPONENTIAL, hold, count, seed)
+    made = make_timetable(come, stay, np.ones(count), budget=1.0, unit=0.5, join=1.0, last=hold, seed=seed)
+    assert made.peak(0.5) == max(made.open_at(start, 0.5) for start in made.starts)

@@ -12,6 +12,7 @@ from metrobench.cli.main import cli
 
 SEARCH = ["capacity", "--model", "smoke"]
 RUN = ["run", "--model", "smoke", "--sessions", "8"]
+RAMP = ["ramp", "--model", "smoke", "--offer", "40", "--rate", "2/s", "--hold", "10s"]
 
 
 def invoke(*arguments: str) -> Result:
@@ -23,7 +24,7 @@ def _here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
-@pytest.mark.parametrize("command", [SEARCH, RUN])
+@pytest.mark.parametrize("command", [SEARCH, RUN, RAMP])
 def test_nothing_is_written_and_all_fits_80_columns(tmp_path: Path, command: list[str]):
     done = invoke(*command)
     assert done.exit_code == 0
@@ -45,6 +46,15 @@ def test_one_run_is_one_run():
     found = json.loads(invoke(*RUN, "--duration", "2m", "--json").stdout)
     assert found["runs"] == {"few": 1, "many": 1, "most": 1}
     assert (found["sessions"], found["span"]) == ("8", 120.0)
+
+
+def test_an_open_system_tells_who_comes_and_how_long_it_takes():
+    found = json.loads(invoke(*RAMP, "--json").stdout)
+    assert (found["command"], found["most_sessions"], found["runs"]["most"]) == ("ramp", 40, 1)
+    # 40 arrivals at 2/s, a second to join, 10 s of talk
+    assert 20.0 < found["span"] < 50.0
+    assert found["run_seconds"] > found["span"]
+    assert "40 come; at most" in found["sessions"]
 
 
 def test_the_time_allowed_bounds_the_times_told():

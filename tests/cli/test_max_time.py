@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from click.testing import CliRunner, Result
 
+from metrobench import open_probe as open_probe_module
 from metrobench.cli.main import cli
+from metrobench.open_probe import OpenRun, conclude
+from metrobench.probe import Watch
 from metrobench.records import Record, read_record
 from tests.cli.command import assert_plain_error, in_process
 from tests.cli.searches import URL, VirtualRuns
+from tests.measure.test_open_system import crowd, run
 
 CAPACITY = 100
 RUN = 2.0 + 0.5 + 5.0 + 15.0 + 0.5
@@ -103,6 +108,24 @@ def test_one_run_that_is_overtaken_by_the_end_says_so(tmp_path: Path, monkeypatc
     assert "stopped at --max-time" in done.stdout
 
 
+@pytest.mark.parametrize(("length", "code"), [(10.0, 0), (500.0, 3)])
+def test_an_open_system_that_is_overtaken_by_the_end_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, length: float, code: int
+):
+    runs = VirtualRuns(CAPACITY).install(monkeypatch)
+
+    def virtual(setting: Any, server: Any, offered: Any, full: bool, seed: int, folder: Path, watch: Watch) -> OpenRun:
+        runs.clock += length
+        found = conclude(run(crowd()), [], {}, [])
+        return replace(found, whole=not watch.interrupted())
+
+    monkeypatch.setattr(open_probe_module, "open_probe", virtual)
+    common = ["--endpoint", URL, "--model", "smoke", "--out", str(tmp_path), "--offer", "30", "--hold", "10s"]
+    done = CliRunner().invoke(cli, ["ramp", *common, "--max-time", "2m"])
+    assert done.exit_code == code
+    assert ("stopped at --max-time 2 min" in " ".join(done.stdout.split())) == (code == 3)
+
+
 def test_a_search_that_ran_out_of_time_can_be_gone_on_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     runs = VirtualRuns(CAPACITY).install(monkeypatch)
     search(tmp_path, "--max-time", "55s")
@@ -127,6 +150,7 @@ def test_several_policies_share_the_time(tmp_path: Path, monkeypatch: pytest.Mon
         (["run", "--sessions", "4", "--duration", "5m", "--max-time", "5m"], ["--max-time 5 min", "--duration"]),
         (["capacity", "--max-time", "soon"], ["--max-time", "not a time"]),
         (["run", "--sessions", "4", "--max-time", "0s"], ["--max-time"]),
+        (["ramp", "--offer", "64", "--hold", "30s", "--max-time", "30s"], ["--max-time 30 s is too short", "--hold"]),
     ],
 )
 def test_a_time_in_which_nothing_fits_is_refused_before_anything_starts(

@@ -21,6 +21,8 @@ URL = "ws://127.0.0.1:9/v1/realtime"
         (["--workload", "./no.toml"], "no workload file at ./no.toml"),
         (["--admission", "maybe"], "use none, static:N, kv, aimd or aimd+kv"),
         (["--admission", "aimd", "--endpoint", URL], "--admission is for the embedded worker"),
+        (["--order", "deadline"], "use arrival, deadline:K or deadline:K@TIME"),
+        (["--order", "deadline:8", "--endpoint", URL], "--order is for the embedded worker"),
         (["--offer", "10000", "--rate", "6/h"], "would end after"),
     ],
 )

@@ -54,6 +54,11 @@ def test_opening_asks_for_filling(endpoint: Endpoint) -> None:
     assert json.loads(endpoint.opening(0, 1024)[0])["session"]["metrobench"] == {"fill_tokens": 1024}
 
 
+def test_opening_names_the_session_s_own_budget(endpoint: Endpoint) -> None:
+    endpoint.budgets = (1.0, 0.08)
+    assert json.loads(endpoint.opening(1, 0)[0])["session"]["metrobench"] == {"budget_ms": 80.0}
+
+
 def test_chunk_is_an_append_with_base64_audio(endpoint: Endpoint) -> None:
     pcm = bytes(range(256)) * 2
     message = json.loads(endpoint.encode_chunk(pcm))

@@ -192,3 +192,28 @@ def test_jains_index_is_one_for_equal_shares_and_one_in_n_for_a_single_winner() 
     assert jain(np.ones(7)) == pytest.approx(1.0)
     assert jain(np.array([1.0, 0.0, 0.0, 0.0])) == pytest.approx(0.25)
     assert jain(np.zeros(3)) is None
+
+
+def test_each_session_keeps_its_misses_and_the_most_in_20_frames() -> None:
+    sessions = [session(0, 1.0, 40), session(1, 1.0, 40), session(2, 1.0, 10)]
+    found = open_system(run(sessions, late={(1, 3), (1, 22), (1, 24), (2, 5)}))
+    assert [(row.session, row.due, row.missed, row.worst) for row in found.firm] == [
+        (0, 40, 0, 0),
+        (1, 40, 3, 2),
+        (2, 10, 1, None),
+    ]
+
+
+def test_budgets_are_judged_side_by_side_each_by_its_own() -> None:
+    tight = [session(number, 1.0, 30, budget=WAIT / 2) for number in range(3)]
+    found = open_system(run([*tight, *(session(number, 1.0, 30) for number in range(3, 5))]))
+    assert [(each.budget, each.sessions, each.missed, each.not_firm) for each in found.budgets] == [
+        (WAIT / 2, 3, 90, 3),
+        (BUDGET, 2, 0, 0),
+    ]
+    assert all(each.p50 == pytest.approx(WAIT) for each in found.budgets)
+
+
+def test_a_refused_session_is_in_no_class() -> None:
+    found = open_system(run(crowd()))
+    assert [each.sessions for each in found.budgets] == [10]

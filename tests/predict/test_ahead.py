@@ -58,4 +58,4 @@ def test_odds_of_frames_that_are_all_alike_are_certain_but_for_the_phases() -> N
 
 
 def test_the_latest_onset_leaves_time_to_name_it() -> None:
-    assert last_named(5.0, 60.0, 1.0, 3.0) == 64.0
+    assert last_named(5.0, 60.0, 1.0) == 61.0

@@ -40,6 +40,11 @@ DOCS_FORMS: dict[str, Form] = {
         needs="served",
         measures=True,
     ),
+    "metrobench ramp --offer 256 --workload mixed-budgets --order deadline:16": Form(
+        PLANNED,
+        line="metrobench ramp --offer 256 --workload mixed-budgets --order deadline:16 --dry-run",
+        because=f"{LONG}; tests/worker/test_turnstile.py orders frames",
+    ),
     "metrobench gate reports/base --baseline bench/baseline.json --update": FORMS[
         "metrobench gate reports/base --baseline baseline.json --update"
     ],

@@ -73,10 +73,13 @@ async def test_refused_clients_leave_nothing_behind() -> None:
 class Heard:
     """A session as far as the door sees it."""
 
-    def __init__(self, *waits: float) -> None:
+    def __init__(self, *waits: float, budget: float | None = None) -> None:
         self.waits = list(waits)
+        self.budget = budget
+        self.overdue = 0.0
 
     def latencies(self, now: float, overdue: float) -> list[float]:
+        self.overdue = overdue
         return self.waits
 
 
@@ -93,6 +96,14 @@ def test_what_the_sessions_waited_moves_the_cap() -> None:
     for _ in range(3):
         observe(door, *[Heard(0.6, 0.7)] * 10)
     assert door.door.controller.cap == 9
+
+
+def test_a_session_with_a_tighter_budget_of_its_own_counts_by_that() -> None:
+    door, tight = admission(), Heard(0.03, budget=0.1)
+    observe(door, *[tight] * 16)
+    assert door.ask(40).signals.p50 == pytest.approx(0.3)
+    # 30 % of its own budget
+    assert tight.overdue == pytest.approx(0.03)
 
 
 def test_a_period_in_which_the_gateway_stood_still_moves_nothing() -> None:

@@ -216,6 +216,27 @@ def test_a_bad_fill_is_refused(tokens: object):
     scene(play)
 
 
+def test_a_budget_of_its_own_is_kept_and_told():
+    async def play(client: Client) -> None:
+        await client.says("session.update", session={"metrobench": {"budget_ms": 80}})
+        assert client.talk.session.budget == 0.08
+        assert client.events[-1]["session"]["metrobench"]["budget_ms"] == 80.0
+        await client.opens()
+        assert client.talk.session.budget == 0.08
+
+    scene(play)
+
+
+@pytest.mark.parametrize("budget", [0, -5, 1e9, "soon"])
+def test_a_bad_budget_is_refused(budget: object):
+    async def play(client: Client) -> None:
+        await client.says("session.update", session={"metrobench": {"budget_ms": budget}})
+        assert client.error()["code"] in ("invalid_value", "invalid_event")
+        assert client.talk.session.budget is None
+
+    scene(play)
+
+
 def test_audio_at_the_default_rate_is_resampled_to_the_same_frames():
     async def play(client: Client) -> None:
         samples = (8000 * np.sin(np.arange(2400) / 4.5)).astype("<i2").tobytes()

@@ -13,16 +13,18 @@ import pytest
 from websockets.asyncio.client import ClientConnection, connect
 from websockets.exceptions import ConnectionClosed
 
+from benchmarks.churn_kill import churn
 from metrobench.worker.gateway import MAX_MESSAGE
+from metrobench.worker.turnstile import BY_ARRIVAL, Order
 from tests.worker.rooms import Room, room
 from tests.worker.test_conversation import FORMAT, LOUD
 
 HANG = 30
 
 
-def scene(play: Callable[[Room], Coroutine[Any, Any, None]], max_sessions: int = 4) -> None:
+def scene(play: Callable[[Room], Coroutine[Any, Any, None]], max_sessions: int = 4, **how: Any) -> None:
     async def stage() -> None:
-        async with asyncio.timeout(HANG), room(max_sessions) as place:
+        async with asyncio.timeout(HANG), room(max_sessions, **how) as place:
             await play(place)
 
     asyncio.run(stage())
@@ -76,7 +78,10 @@ def test_a_client_is_served_frame_by_frame():
 def test_health_and_everything_else():
     async def play(place: Room) -> None:
         base = f"http://127.0.0.1:{place.port}"
-        assert await get(f"{base}/health") == (200, b'{"status":"ok"}')
+        assert await get(f"{base}/health") == (200, b'{"status":"ok","sessions":0,"kv_usage":null}')
+        async with await opened(place.url):
+            place.engine.stats.kv_usage = 0.25
+            assert await get(f"{base}/health") == (200, b'{"status":"ok","sessions":1,"kv_usage":0.25}')
         status, body = await get(f"{base}/")
         assert status == 404
         assert b"/v1/realtime" in body
@@ -123,6 +128,46 @@ def test_a_vanished_client_frees_its_session():
         assert place.gateway.sessions == []
 
     scene(play)
+
+
+def test_a_client_whose_machine_vanished_frees_its_session():
+    async def play(place: Room) -> None:
+        socket = await opened(place.url)
+        await socket.send(append(LOUD))
+        assert (await event(socket))["frame"] == 0
+        # it neither says nor hears anything any more
+        socket.transport.pause_reading()
+        while place.engine.ended != ["session-1"] or place.gateway.sessions:
+            await asyncio.sleep(0.01)
+
+    scene(play, patience=0.1)
+
+
+def test_a_client_that_is_silent_and_answers_pings_keeps_its_session():
+    async def play(place: Room) -> None:
+        async with await opened(place.url) as socket:
+            await asyncio.sleep(0.5)
+            await socket.send(append(LOUD))
+            assert (await event(socket))["frame"] == 0
+
+    scene(play, patience=0.1)
+
+
+@pytest.mark.parametrize("order", [BY_ARRIVAL, Order(1), Order(1, 0.01)])
+def test_however_clients_are_killed_every_place_and_every_request_comes_back(order: Order):
+    async def play(place: Room) -> None:
+        kills = await churn(place.url, 1.5, sessions=4, seed=7, rate=FORMAT["rate"], fill=50)
+        assert kills.total() > 0
+        while place.gateway.sessions or set(place.engine.ended) != set(place.engine.chunks):
+            await asyncio.sleep(0.01)
+        sockets = [await opened(place.url) for _ in range(4)]
+        for socket in sockets:
+            await socket.send(append(LOUD))
+        for socket in sockets:
+            assert (await event(socket))["frame"] == 0
+            await socket.close()
+
+    scene(play, patience=0.2, order=order)
 
 
 def test_a_dead_engine_is_told_to_everybody():

@@ -9,6 +9,7 @@ from metrobench.errors import UsageError
 from metrobench.policy import parse_policy
 from metrobench.profiles import load_profile
 from metrobench.worker.spec import WorkerSpec, decode_spec, encode_spec
+from metrobench.worker.turnstile import Order
 
 
 def spec(**given: Any) -> WorkerSpec:
@@ -27,7 +28,7 @@ def spec(**given: Any) -> WorkerSpec:
 
 
 def test_there_and_back():
-    given = spec(vllm_args={"max_num_batched_tokens": 512, "hf_overrides": {"a": [1, 2]}})
+    given = spec(vllm_args={"max_num_batched_tokens": 512, "hf_overrides": {"a": [1, 2]}}, order=Order(8, 0.02))
     assert decode_spec(encode_spec(given)) == given
 
 
