@@ -7,7 +7,7 @@ PIP      = $(BIN)/pip install -q --disable-pip-version-check --no-compile
 COMMA   := ,
 TORCH   := torch==2.13.0
 TORCH_INDEX := https://download.pytorch.org/whl/cpu
-PARALLEL := -n 2 --dist loadscope --no-loadscope-reorder
+PARALLEL := --dist loadscope --no-loadscope-reorder
 PEERS   ?= .peers
 MOSHI   := moshi==0.2.13
 WIRE    := vllm-omni==0.30.0 sglang-omni==0.1.9
@@ -26,17 +26,20 @@ docs: $(VENV)/.installed-docs
 test: setup-dev
 	$(BIN)/ruff format --check metrobench tests benchmarks docs
 	$(BIN)/ruff check metrobench tests benchmarks docs
-	$(BIN)/lint-imports
 	$(MAKE) -j 2 types unit
 	$(BIN)/pytest $(PARALLEL) -n 4 -m "realtime and not alone and not thorough" tests/spec tests/readme
 	$(BIN)/pytest -m alone tests/spec
 
 # From a cold cache the types keep one core busy for a minute; what these tests prove does not depend on time.
 types:
+	$(BIN)/lint-imports
 	$(BIN)/mypy
 
+# Some of these tests wait: three at a time keep two cores busy. vLLM is imported once before them, which compiles
+# thousands of files in a new environment; else each of the first processes would do that for itself.
 unit:
-	$(BIN)/pytest $(PARALLEL) -m "not realtime and not alone and not peers and not thorough"
+	$(BIN)/python -c "from metrobench.worker import preload; preload.load()" 2>/dev/null
+	$(BIN)/pytest $(PARALLEL) -n 3 -m "not realtime and not alone and not peers and not thorough"
 
 test-thorough: setup-dev
 	$(BIN)/pytest -m thorough

@@ -272,6 +272,11 @@ def read_facts(folder: Path) -> RunFacts:
         raise UsageError(f"the facts in {folder} cannot be read: {error}") from error
 
 
+def raw_only(folder: Path) -> bool:
+    """The facts of the run in this folder are in no table yet."""
+    return (folder / "spool").is_dir() and not (folder / "facts.json").is_file()
+
+
 def read_telemetry(folder: Path) -> dict[str, np.ndarray]:
     """Telemetry columns by name, NaN where a source did not exist. Raises UsageError."""
     import pyarrow as pa

@@ -16,13 +16,18 @@ settings.load_profile("untimed")
 
 TOGETHER = ("tests/worker", "tests/kvwindow")
 """Folders whose tests share one loaded vLLM."""
-BESIDE = {"tests/worker/test_ledger.py": "tests/kvwindow", "tests/worker/test_warmup.py": "tests/kvwindow"}
-"""Files that need vLLM in the tests' own process, as that folder's do."""
+BESIDE = dict.fromkeys(
+    ("tests/worker/test_ledger.py", "tests/worker/test_models.py", "tests/worker/test_warmup.py"), "tests/kvwindow"
+)
+"""Files that need vLLM or transformers in the tests' own process, as that folder's do."""
 FIRST = (
     "tests/spec/test_nothing_lost.py",
     "tests/worker",
     "tests/kvwindow",
+    "tests/readme/test_readme.py",
+    "tests/spec/test_collapse_wire.py",
     "tests/spec/test_capacity_wire.py",
+    "tests/quality/test_engine.py",
     "tests/test_install.py",
 )
 """Groups that take half a minute or more: begun first, or one worker has them left when the others are done."""

@@ -30,7 +30,6 @@ BOUNDS = "ends of the intervals"
 
 def mscs_drop(rule: Rule, before: Group, now: Group, risk: float) -> Finding:
     """Did the capacity drop by more than the limit? `risk`: of a false failure."""
-    bounds = [_bounds(group) for group in (before, now)]
     middle = [_middle(group) for group in (before, now)]
     about: dict[str, Any] = {
         "rule": rule,
@@ -41,7 +40,7 @@ def mscs_drop(rule: Rule, before: Group, now: Group, risk: float) -> Finding:
         "records": (len(before.samples), len(now.samples)),
     }
     if None in middle:
-        return _by_bounds(about, rule, bounds[0], bounds[1])
+        return _by_bounds(about, rule, _bounds(before), _bounds(now))
     change = capacity_change(before.samples, now.samples)
     return _decide(about, change, -math.log1p(-rule.limit), risk, SEARCH_DF, lambda x: -math.expm1(-x))
 

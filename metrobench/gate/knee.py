@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Sequence
+from functools import lru_cache
 
 import numpy as np
 from msgspec import Struct
@@ -12,8 +14,9 @@ from metrobench.gate.samples import Trial
 
 RUN_SD = 0.03
 """Standard deviation, in log N, of the capacity that one run has for itself (verdict_sim.py: 0.023 at T = 15 s)."""
-_REACH = math.log(4.0)
-_GRID = 2001
+_REACH = 8.0 * RUN_SD
+"""Beyond the outermost runs: what lies further is less likely by e^-35."""
+_STEP = RUN_SD / 20.0
 
 
 class Knee(Struct, frozen=True):
@@ -30,19 +33,23 @@ def knee(trials: Sequence[Trial]) -> Knee | None:
 
     None: nothing passed or nothing failed, so that one side is open.
     """
+    passed, failed = (
+        tuple(sorted(each.sessions for each in trials if each.outcome == outcome)) for outcome in ("passed", "failed")
+    )
+    return _fitted(passed, failed) if passed and failed else None
+
+
+@lru_cache(maxsize=1024)
+def _fitted(passed: tuple[int, ...], failed: tuple[int, ...]) -> Knee:
+    """A rule asks for the knee of a record several times."""
     from scipy.special import log_ndtr
 
-    passed = np.log([each.sessions for each in trials if each.outcome == "passed"])
-    failed = np.log([each.sessions for each in trials if each.outcome == "failed"])
-    if not len(passed) or not len(failed):
-        return None
-    ends = float(min(passed.min(), failed.min())), float(max(passed.max(), failed.max()))
-    grid = np.linspace(ends[0] - _REACH, ends[1] + _REACH, _GRID)
-    chance = np.zeros(_GRID)
-    for at, sign in ((passed, 1.0), (failed, -1.0)):
-        points, counts = np.unique(at, return_counts=True)
-        for point, count in zip(points, counts, strict=True):
-            chance += count * log_ndtr(sign * (grid - point) / RUN_SD)
+    ends = math.log(min(passed[0], failed[0])), math.log(max(passed[-1], failed[-1]))
+    grid = np.arange(ends[0] - _REACH, ends[1] + _REACH, _STEP)
+    chance = np.zeros(len(grid))
+    for runs, sign in ((passed, 1.0), (failed, -1.0)):
+        for sessions, count in Counter(runs).items():
+            chance += count * log_ndtr(sign * (grid - math.log(sessions)) / RUN_SD)
     weight = np.exp(chance - chance.max())
     weight /= weight.sum()
     value = float(weight @ grid)

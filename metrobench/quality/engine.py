@@ -6,7 +6,6 @@ from __future__ import annotations
 import importlib
 import itertools
 import json
-import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,6 +14,7 @@ from typing import Any
 from metrobench.policy import WINDOW, KvPolicy
 from metrobench.quality.model import Speech
 from metrobench.worker.arguments import GUARD_SCHEDULER, switch_plugin
+from metrobench.worker.core_request import add_request, core_request
 
 BATCH_TOKENS = 256
 """Most tokens of one step on a CPU."""
@@ -121,23 +121,9 @@ class EngineModel:
         return [said[name].log_probabilities for name in inputs]
 
     def _run(self, inputs: Mapping[str, list[int]], params: Mapping[str, Any], resumable: bool) -> dict[str, _Open]:
-        from vllm.v1.engine import EngineCoreRequest
-
         for name, tokens in inputs.items():
             self._open[name] = _Open()
-            request = EngineCoreRequest(
-                request_id=name,
-                prompt_token_ids=list(tokens),
-                mm_features=None,
-                sampling_params=params[name],
-                pooling_params=None,
-                arrival_time=time.time(),
-                lora_request=None,
-                cache_salt=None,
-                data_parallel_rank=None,
-                resumable=resumable,
-            )
-            self._core.add_request(*self._core.preprocess_add_request(request))
+            add_request(self._core, core_request(name, tokens, params[name], resumable=resumable))
         while not all(self._open[name].over for name in inputs):
             self._step()
         return {name: self._open.pop(name) for name in inputs}

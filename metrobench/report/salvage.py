@@ -21,7 +21,7 @@ from metrobench.measure.verdict import Verdict
 from metrobench.open_probe import conclude
 from metrobench.probe import discard_raw
 from metrobench.probe_record import doubts, judge_run, make_record
-from metrobench.records import ProbeRecord, Record, RunFolder, write_facts
+from metrobench.records import ProbeRecord, Record, RunFolder, raw_only, write_facts
 from metrobench.report import ramp_table
 from metrobench.report.search_result import Runs, interrupted_search, search_result, stored_arithmetic
 
@@ -39,11 +39,6 @@ class Recovered:
     """Telemetry, `t` from t0."""
 
 
-def needed(path: Path, record: Record) -> bool:
-    """The command was killed, or its disk was too full for the tables. For a folder that no live process owns."""
-    return record.status == "running" or any(_raw_only(path / probe.folder) for probe in record.probes)
-
-
 def recover(path: Path, record: Record) -> tuple[list[Recovered], list[str]]:
     """What the raw facts hold, noted in `record`; and which of them cannot be read, in words. Writes nothing."""
     found, complaints = [], []
@@ -56,7 +51,7 @@ def recover(path: Path, record: Record) -> tuple[list[Recovered], list[str]]:
         except UsageError as error:
             complaints.append(error.message)
             continue
-        if each is not None and _raw_only(raw.parent):
+        if each is not None and raw_only(raw.parent):
             found.append(each)
     if record.status == "running":
         _close(record)
@@ -77,10 +72,6 @@ def store(folder: RunFolder, record: Record, found: list[Recovered]) -> None:
 def read_raw(raw: Path) -> tuple[RunFacts, list[Row]]:
     """Facts and telemetry (`t` from t0) of a spool. Raises UsageError."""
     return spool.read_facts(raw), since(read_samples(raw), spool.read_start(raw))
-
-
-def _raw_only(place: Path) -> bool:
-    return (place / "spool").is_dir() and not (place / "facts.json").is_file()
 
 
 def _read(raw: Path, path: Path, record: Record | None) -> Recovered | None:

@@ -21,7 +21,7 @@ from metrobench.measure.verdict import Verdict
 from metrobench.policy import parse_policy
 from metrobench.quality.analysis import Quality
 from metrobench.quality.search import Found
-from metrobench.records import ProbeRecord, Record, RunFolder, plain, read_facts, read_record, read_telemetry
+from metrobench.records import ProbeRecord, Record, RunFolder, plain, raw_only, read_facts, read_record, read_telemetry
 from metrobench.report import quality_table
 from metrobench.report.rejudge import plan_of
 from metrobench.search.mscs import Mscs
@@ -64,7 +64,7 @@ class Stored:
     def _raw(self, probe: ProbeRecord) -> tuple[RunFacts, list[Row]] | None:
         """What the load process recorded, where it is in no table yet."""
         place = self.path / probe.folder
-        if (place / "facts.json").is_file() or not (place / "spool").is_dir():
+        if not raw_only(place):
             return None
         from metrobench.report.salvage import read_raw
 
@@ -104,16 +104,21 @@ def open_record(file: Path) -> Stored:
     stored = Stored(file.parent, record)
     if file.name == RECORD:
         stored.live = held(file.parent)
-        if not stored.live:
+        if not stored.live and _unfinished(stored):
             _salvage(stored)
     return stored
 
 
+def _unfinished(stored: Stored) -> bool:
+    """The command was killed, or its disk was too full for the tables. For a folder that no live process owns."""
+    record = stored.record
+    return record.status == "running" or any(raw_only(stored.path / probe.folder) for probe in record.probes)
+
+
 def _salvage(stored: Stored) -> None:
+    # it brings all of the measuring code along
     from metrobench.report import salvage
 
-    if not salvage.needed(stored.path, stored.record):
-        return
     try:
         folder = RunFolder.reopen(stored.path)
     except OSError as error:

@@ -15,6 +15,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
+from metrobench.worker.core_request import add_request, core_request
+
 HANG = 150.0
 
 
@@ -109,24 +111,10 @@ class Engine:
     ) -> None:
         """A session's next chunk (or a one-shot request); the answer appears in `answers[name]`."""
         from vllm import SamplingParams
-        from vllm.v1.engine import EngineCoreRequest
 
         self.answers.setdefault(name, []).append(Answer())
         params = SamplingParams(temperature=0.0, max_tokens=max_tokens, ignore_eos=True, logprobs=5)
-        self._add(
-            EngineCoreRequest(
-                request_id=name,
-                prompt_token_ids=list(tokens),
-                mm_features=None,
-                sampling_params=params,
-                pooling_params=None,
-                arrival_time=time.time(),
-                lora_request=None,
-                cache_salt=None,
-                data_parallel_rank=None,
-                resumable=resumable,
-            )
-        )
+        self._add(core_request(name, tokens, params, resumable=resumable))
 
     def close(self, name: str) -> None:
         """The client ends the session."""
@@ -178,7 +166,7 @@ class Engine:
         return sum(not block.is_null for block in self.manager.req_to_blocks.get(name, ()))
 
     def _add(self, request: Any) -> None:
-        self.core.add_request(*self.core.preprocess_add_request(request))
+        add_request(self.core, request)
 
     def _take(self, output: Any) -> None:
         answers = self.answers.get(output.request_id, ())

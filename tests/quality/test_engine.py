@@ -15,7 +15,7 @@ from metrobench.quality import arms, checks
 from metrobench.quality.engines import Engine, Engines, EngineSpec
 from metrobench.quality.probe import Known, make_plan
 from metrobench.quality.questions import QUESTIONS
-from tests.cli.command import assert_plain_error, metrobench
+from tests.cli.command import assert_plain_error, in_process
 from tests.kvwindow import models as zoo
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(900)]  # a machine under load takes minutes
@@ -96,12 +96,16 @@ def test_every_policy_speaks_alike_until_it_loses_a_token_and_no_longer(tiny: Pa
     assert checks.alike(full, late).state == checks.BROKEN
 
 
-def test_a_model_that_knows_nothing_proves_nothing(tiny: Path, tmp_path: Path) -> None:
-    done = metrobench("quality", "--model", str(tiny), "--no-rerender", "--sessions", "2", "--json", cwd=tmp_path)
+def test_a_model_that_knows_nothing_proves_nothing(
+    tiny: Path, engines: Engines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The command in this process, whose fork server has loaded vLLM for the tests above."""
+    monkeypatch.setattr("metrobench.quality.engines._stop_forkserver", lambda: None)
+    done = in_process("quality", "--model", str(tiny), "--no-rerender", "--sessions", "2", "--json", cwd=tmp_path)
     assert_plain_error(done, 3, "this model answers 0 of", "nothing can be lost")
     [folder] = (tmp_path / "reports").iterdir()
     assert (folder / "index.html").is_file()
-    shown = metrobench("report", str(folder), cwd=tmp_path)
+    shown = in_process("report", str(folder), cwd=tmp_path)
     assert shown.code == 0
     assert "failed" in shown.out
 

@@ -51,6 +51,28 @@ DOCS_FORMS: dict[str, Form] = {
     "metrobench gate reports/now --baseline bench/baseline.json": FORMS[
         "metrobench gate reports/now --baseline baseline.json"
     ],
+    "metrobench check --endpoint ws://127.0.0.1:8910/v1/realtime --model smoke --record-wire call.jsonl": Form(
+        "of 5 frames of 500 ms",
+        line='metrobench check --endpoint "$served" --model smoke --record-wire call.jsonl && head -c 200 call.jsonl',
+        because=ONE_WORKER,
+        needs="served",
+    ),
+    "metrobench replay call.jsonl": Form(
+        "listening on ws://127.0.0.1:",
+        code=(130,),
+        line='metrobench check --model smoke --endpoint "$served" --record-wire again.jsonl >/dev/null 2>&1;'
+        " timeout --preserve-status -s INT 8 metrobench replay again.jsonl --port 0",
+        because="it goes on until Ctrl-C",
+        needs="served",
+    ),
+    "metrobench report reports/quality-smollm2": Form(
+        "repair it",
+        line='mkdir -p checkout/reports && cp -r "$ROOT/reports/quality-smollm2" checkout/reports && cd checkout'
+        " && metrobench report reports/quality-smollm2",
+        because="it makes the page anew, here in a copy of the checkout",
+        shown="exact",
+    ),
+    "metrobench history reports/ --metric p50 --metric p99": Form("none changed"),
     "metrobench history DIR": Form("none changed", line="metrobench history reports/", because="DIR is reports/ here"),
     "metrobench check --endpoint ws://localhost:9000/ --protocol parrot --model smoke": Form(
         "parrot",

@@ -168,7 +168,7 @@ def test_a_command_of_readme_and_documentation_runs(command: str, shell: Shell, 
 
 @pytest.mark.parametrize(("page", "command"), shown_as("exact"))
 def test_what_a_page_shows_is_what_is_printed(page: str, command: str, shell: Shell) -> None:
-    assert shell(command).out.rstrip().splitlines() == _shown(page, command)
+    assert shell(ALL_FORMS[command].line or command).out.rstrip().splitlines() == _shown(page, command)
 
 
 @pytest.mark.parametrize(("page", "command"), shown_as("labels"))

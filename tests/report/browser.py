@@ -18,6 +18,11 @@ from websockets.sync.client import connect
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome", "chromium-headless-shell")
 PATIENCE = 60.0
 """Seconds for an answer of the browser."""
+OPENED = (
+    "Math.max(performance.getEntriesByType('navigation')[0].loadEventEnd,"
+    " ...performance.getEntriesByType('paint').map(each => each.startTime))"
+)
+"""Milliseconds."""
 
 
 def installed() -> str | None:
@@ -37,6 +42,8 @@ class Seen:
     """CSS pixels that the content takes; more than the window's means scrolling sideways."""
     picture: bytes = b""
     """PNG of the whole page."""
+    opened: float = 0.0
+    """Seconds until it was loaded and something of it painted."""
 
 
 class Browser:
@@ -91,8 +98,10 @@ class Browser:
         settle = "new Promise(done => requestAnimationFrame(() => setTimeout(done, 300)))"
         self._ask("Runtime.evaluate", session, expression=settle, awaitPromise=True)
         found = self._ask("Runtime.evaluate", session, expression="document.documentElement.scrollWidth")
+        opened = self._ask("Runtime.evaluate", session, expression=OPENED)
         picture = self._ask("Page.captureScreenshot", session, captureBeyondViewport=True)["data"]
         seen = Seen(width=found["result"]["value"], picture=base64.b64decode(picture))
+        seen.opened = opened["result"]["value"] / 1000.0
         for event in self._events:
             _note(seen, event, address)
         self._ask("Target.closeTarget", targetId=target)

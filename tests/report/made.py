@@ -17,6 +17,7 @@ from metrobench.measure.verdict import Verdict
 from metrobench.probe_record import doubts, judge_run, make_record
 from metrobench.profiles import load_profile
 from metrobench.records import SCHEMA, ProbeRecord, Record, RunFolder, write_facts
+from metrobench.report.collapse_table import conclude
 from metrobench.report.search_result import search_result
 from metrobench.search.mscs import EFFORTS, MscsSearch, Stop
 from tests.virtual_servers import facts as facts_of
@@ -134,5 +135,48 @@ def search(parent: Path, name: str = "2026-11-30T09-00-00-capacity-smoke") -> Pa
         runs.append(pair)
     told.halt(Stop.CONVERGED)
     record.result = search_result(record, runs, told.result(), 40)
+    RunFolder(folder).write(record)
+    return folder
+
+
+def long_search(parent: Path, runs: int = 20, name: str = "2026-11-30T08-00-00-capacity-smoke") -> Path:
+    """A `capacity` of many runs, ever nearer to CAPACITY; its folder."""
+    record, folder = blank("capacity"), parent / name
+    folder.mkdir(parents=True)
+    made = []
+    told = MscsSearch(EFFORTS["full"], max_sessions=100)
+    for place in range(runs):
+        sessions = round(CAPACITY * (1.0 + (-1) ** place * 0.3 / (1.0 + place)))
+        of = plan(sessions)
+        pair = add_run(folder, record, of, queue_run(of, CAPACITY, seed=place), f"probes/{place + 1:02d}-n{sessions}")
+        told.tell(sessions, pair[1].outcome)
+        made.append(pair)
+    told.halt(Stop.CONVERGED)
+    record.result = search_result(record, made, told.result(), CAPACITY)
+    RunFolder(folder).write(record)
+    return folder
+
+
+def batch(
+    parent: Path,
+    trials: int = 20,
+    sessions: int = 64,
+    span: float = 120.0,
+    name: str = "2026-11-30T07-00-00-collapse-smoke",
+) -> Path:
+    """A `collapse`: from halfway on every other trial falls silent for good, each one a second later; its folder."""
+    of = plan_run(sessions=sessions, budget=1.0, unit=1.0, q=0.01, span=span)
+    record, folder = blank("collapse"), parent / name
+    folder.mkdir(parents=True)
+    record.setting |= {"kv": "unbounded", "sessions": sessions, "trials": trials, "span": span}
+    rng = np.random.default_rng(1)
+    for trial in range(trials):
+        ready = ready_times(of, u=trial / trials, extra=8)
+        done = ready + rng.lognormal(np.log(0.1), 0.5, ready.shape)
+        done[ready > (span / 2.0 + trial if trial % 2 else np.inf)] = np.inf
+        found = facts_of(of, ready, done, t_stop=float(ready[:, -1].max()))
+        probe, _ = add_run(folder, record, of, found, f"probes/{trial + 1:03d}-unbounded")
+        probe.kv = "unbounded"
+    conclude(record, folder, {})
     RunFolder(folder).write(record)
     return folder

@@ -26,9 +26,11 @@ def browser() -> Iterator[Browser]:
 def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     parent = tmp_path_factory.mktemp("pages")
     stored = [open_record(make(parent) / "run.json") for make in (made.search, made.run)]
+    batch = open_record(made.batch(parent, trials=4, sessions=8, span=20.0) / "run.json")
     texts = {
         "search": page(look(stored[0], closely=True, judge=True)),
         "run": page(look(stored[1], closely=True, judge=True)),
+        "batch": page(look(batch, closely=True, judge=True)),
         "several": compared([look(each, closely=False, judge=True) for each in stored]),
     }
     for name, text in texts.items():
@@ -38,7 +40,7 @@ def pages(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
 
 @pytest.mark.parametrize("width", [1280, 390])
 @pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
-@pytest.mark.parametrize("name", ["search", "run", "several"])
+@pytest.mark.parametrize("name", ["search", "run", "batch", "several"])
 def test_a_page_is_silent_alone_and_as_wide_as_the_window(
     browser: Browser, pages: dict[str, Path], name: str, width: int, dark: bool
 ) -> None:

@@ -143,6 +143,15 @@ def test_the_worst_session_says_how_it_ended(ran: str) -> None:
     assert f"closed at 12 s: {made.SPOKEN}" in Parsed(ran).words
 
 
+def test_why_a_run_failed_stands_below_it_over_all_columns(searched: str) -> None:
+    _, _, rest = searched.partition("<h2>Each run</h2>")
+    table = rest.partition("</table>")[0]
+    columns = str(table.count('scope="col"'))
+    below = [each["colspan"] for each in Parsed(table).all("td") if each.get("class") == "under"]
+    assert below == [columns] * table.count(">failed<")
+    assert table.count("are allowed") == len(below) > 0
+
+
 @pytest.mark.parametrize("status", ["interrupted", "failed", "running"])
 def test_a_record_that_did_not_end_well_says_so(tmp_path: Path, status: str) -> None:
     folder = made.run(tmp_path, status="complete")

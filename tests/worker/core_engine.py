@@ -6,7 +6,6 @@ from __future__ import annotations
 import asyncio
 import random
 import tempfile
-import time
 from collections.abc import AsyncGenerator, AsyncIterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from metrobench.policy import most_in_flight, parse_policy, peak_blocks
 from metrobench.profiles import load_profile
 from metrobench.worker import preload
 from metrobench.worker.arguments import engine_arguments, switch_plugin
+from metrobench.worker.core_request import add_request, core_request
 from metrobench.worker.engine import Chunk, EngineStats, Output
 from metrobench.worker.sessions import FrameDone, Session, SessionRules
 from metrobench.worker.spec import STANDIN, WorkerSpec
@@ -74,22 +74,9 @@ class CoreEngine:
 
     def _add(self, request: str, chunk: Chunk) -> None:
         from vllm import SamplingParams
-        from vllm.v1.engine import EngineCoreRequest
 
         params = SamplingParams(max_tokens=chunk.decode, ignore_eos=True, detokenize=False, temperature=0.0)
-        message = EngineCoreRequest(
-            request_id=request,
-            prompt_token_ids=chunk.tokens,
-            mm_features=None,
-            sampling_params=params,
-            pooling_params=None,
-            arrival_time=time.time(),
-            lora_request=None,
-            cache_salt=None,
-            data_parallel_rank=None,
-            resumable=True,
-        )
-        self.core.add_request(*self.core.preprocess_add_request(message))
+        add_request(self.core, core_request(request, chunk.tokens, params, resumable=True))
 
     async def run(self) -> None:
         while True:

@@ -67,8 +67,7 @@ def context() -> Any:
     """Settings that every drawing needs, as a context manager. Raises ImportError without matplotlib."""
     # the first import ever looks for fonts and says so
     logging.getLogger("matplotlib").setLevel(logging.ERROR)
-    import matplotlib
-
+    matplotlib = _loaded()
     ink = COLOURS["ink"]
     return matplotlib.rc_context(
         {
@@ -86,6 +85,20 @@ def context() -> Any:
             "path.simplify": False,
         }
     )
+
+
+def _loaded() -> Any:
+    """matplotlib, without the lists of properties in its docstrings: they take a third of the time of its import."""
+    import matplotlib
+    import matplotlib.artist
+
+    artist: Any = matplotlib.artist
+    kwdoc, artist.kwdoc = artist.kwdoc, lambda _: ""
+    try:
+        import matplotlib.figure
+    finally:
+        artist.kwdoc = kwdoc
+    return matplotlib
 
 
 def share_axis(axes: Any, q: float) -> None:

@@ -51,9 +51,16 @@ def code(text: str) -> str:
 
 
 def table(
-    caption: str, headings: Cells, lines: Iterable[Sequence[str | Coloured]], text: frozenset[int] = frozenset()
+    caption: str,
+    headings: Cells,
+    lines: Iterable[Sequence[str | Coloured]],
+    text: frozenset[int] = frozenset(),
+    under: Sequence[str] = (),
 ) -> str:
-    """A table whose first column names its rows. `text`: columns of words, aligned left."""
+    """A table whose first column names its rows.
+
+    `text`: columns of words, aligned left. `under`: for each line the words below it over all columns, if any.
+    """
     lines = list(lines)
     if not lines:
         return ""
@@ -61,11 +68,19 @@ def table(
     head = "".join(
         f'<th scope="col"{_class(kind)}>{escape(word)}</th>' for word, kind in zip(headings, kinds, strict=True)
     )
-    body = "".join(f"<tr>{_row(line, kinds)}</tr>" for line in lines)
+    below = [_below(words, len(headings)) for words in under] or [""] * len(lines)
+    body = "".join(
+        f"<tr{_class('led' if more else '')}>{_row(line, kinds)}</tr>{more}"
+        for line, more in zip(lines, below, strict=True)
+    )
     return (
         f'<div class="scroll" role="region" tabindex="0" aria-label="{escape(caption)}"><table class="data">'
         f"<caption>{escape(caption)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
     )
+
+
+def _below(words: str, columns: int) -> str:
+    return f'<tr><td colspan="{columns}" class="under"><div>{escape(words)}</div></td></tr>' if words else ""
 
 
 def pairs(caption: str, lines: Iterable[tuple[str, str]]) -> str:

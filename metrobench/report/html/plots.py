@@ -279,7 +279,8 @@ def history(
         axes.plot(ends, (height, height), "-", color=COLOURS["high"], linewidth=2, label="level" if not first else None)
         first += count
     calendar: Any = dates
-    locator = calendar.AutoDateLocator(maxticks=7)
+    # a unit from 3 of its steps on: matplotlib knows no interval for 4 days in hours, or 4 hours in minutes
+    locator = calendar.AutoDateLocator(minticks=3, maxticks=7)
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(calendar.ConciseDateFormatter(locator))
     axes.margins(y=0.15)

@@ -107,16 +107,17 @@ _CPU = ("engine", "front", "client", "others")
 
 
 def each_run(record: Record) -> str:
-    """One line a run."""
+    """One line a run, and below it why it did not pass."""
     shown = record.probes[:MOST_RUNS]
     more = len(record.probes) - len(shown)
     return elements.section(
         "Each run",
         elements.table(
             "In the order they were made; CPU is a mean in parts of one core",
-            (*_RUN, *(trust.NAMES[name] for name in _CPU), "why"),
+            (*_RUN, *(trust.NAMES[name] for name in _CPU)),
             [_run(probe) for probe in shown],
-            frozenset({2, len(_RUN) + len(_CPU)}),
+            frozenset({2}),
+            ["; ".join(probe.reasons) for probe in shown],
         ),
         elements.paragraph(f"and {more} more: metrobench report --format csv") if more > 0 else "",
     )
@@ -261,7 +262,6 @@ def _run(probe: ProbeRecord) -> tuple[str, ...]:
         _time(latency["p50"]),
         _time(latency["p99"]),
         *("-" if (share := probe.cpu_shares.get(name)) is None else percent(share, 0) for name in _CPU),
-        "; ".join(probe.reasons),
     )
 
 

@@ -43,6 +43,9 @@ table.data td, table.data th { white-space: nowrap; }
 table.data td.text, table.data th.text { white-space: normal; }
 table.data td.text:last-child { min-width: 9rem; }
 table.data th.text:first-child { min-width: 7rem; }
+tr.led > * { border-bottom: 0; padding-bottom: .1rem; }
+table.data td.under { text-align: left; white-space: normal; padding-top: 0; }
+td.under div { position: sticky; left: .6rem; max-width: min(60rem, calc(100vw - 4rem)); color: var(--faint); }
 .ok { color: var(--good); } .doubtful { color: var(--doubt); } .bad { color: var(--bad); }
 .state { font-weight: 600; white-space: nowrap; }
 .plots { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 27rem), 1fr)); gap: 1.2rem; }
