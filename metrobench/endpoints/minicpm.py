@@ -67,7 +67,8 @@ def waiting(payload: bytes) -> Observation:
     place = _place.decode(payload)
     where = "in a queue" if place.position is None else f"place {place.position} in a queue"
     wait = place.estimated_wait_s
-    return Observation(Kind.QUEUED, message=where if wait is None else f"{where}, about {wait:.0f} s")
+    words = where if wait is None else f"{where}, about {wait:.0f} s"
+    return Observation(Kind.QUEUED, message=words[: events.LONGEST_TEXT])
 
 
 class SliceEndpoint(EndpointBase):

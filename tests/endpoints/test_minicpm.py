@@ -96,6 +96,12 @@ def test_nothing_is_sent_before_the_server_has_a_place(name: str, prefix: str, k
     assert (turn.kind, said["type"]) == (Kind.OPENED, kind)
 
 
+@pytest.mark.parametrize("place", [{"estimated_wait_s": 1e308}, {"position": 2**63 - 1, "estimated_wait_s": -1e300}])
+def test_a_queue_without_end_is_a_short_message(place: dict[str, Any]) -> None:
+    (seen,) = see(V1, {"type": "session.queued"} | place)
+    assert seen.kind is Kind.QUEUED and len(seen.message) <= 300
+
+
 def test_what_the_user_says_of_the_session_is_merged_into_it() -> None:
     given_v1 = {"voice": {"ref_audio_base64": "AAAA"}, "config": {"length_penalty": 1.1}}
     (init,) = see(V1, {"type": "session.queue_done"}, session=given_v1)[0].reply
