@@ -10,6 +10,7 @@ TORCH_INDEX := https://download.pytorch.org/whl/cpu
 PARALLEL := --dist loadscope --no-loadscope-reorder
 PEERS   ?= .peers
 MOSHI   := moshi==0.2.13
+VISION  := torchvision==0.28.0
 WIRE    := vllm-omni==0.30.0 sglang-omni==0.1.9
 UNWANTED := torchvision torchaudio torchcodec
 
@@ -44,7 +45,7 @@ unit:
 test-thorough: setup-dev
 	$(BIN)/pytest -m thorough
 
-test-peers: setup-dev $(PEERS)/.moshi $(PEERS)/.voxtral $(PEERS)/.wire
+test-peers: setup-dev $(PEERS)/.moshi $(PEERS)/.voxtral $(PEERS)/.qwen3asr $(PEERS)/.wire
 	METROBENCH_PEERS=$(abspath $(PEERS)) $(BIN)/pytest -m peers
 
 setup: $(VENV)/.installed
@@ -96,6 +97,13 @@ $(PEERS)/.moshi: tests/peers/make_moshi.py
 
 $(PEERS)/.voxtral: tests/peers/make_voxtral.py | setup-dev
 	$(BIN)/python tests/peers/make_voxtral.py $(PEERS)/tiny-voxtral
+	@touch $@
+
+# The processor of Qwen3-ASR imports torchvision, whose wheel is built for CUDA.
+$(PEERS)/.qwen3asr: tests/peers/make_qwen3asr.py tests/peers/torchvision_sitecustomize.py | setup-dev
+	$(PIP) --no-deps --target $(PEERS)/torchvision "$(VISION)"
+	cp tests/peers/torchvision_sitecustomize.py $(PEERS)/torchvision/sitecustomize.py
+	$(BIN)/python tests/peers/make_qwen3asr.py $(PEERS)/tiny-qwen3asr
 	@touch $@
 
 # Wire layers alone: their wheels without what they require, which is torch and an engine for a GPU.

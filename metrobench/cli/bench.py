@@ -24,7 +24,7 @@ from metrobench.corpus.choice import choose_audio
 from metrobench.corpus.pattern import speech_share
 from metrobench.corpus.stream import build_table, save_table
 from metrobench.endpoints.base import Access, FrameClass, check_url
-from metrobench.endpoints.registry import fit, needs_model
+from metrobench.endpoints.registry import fit, needs_model, schemes
 from metrobench.environment import describe_machine
 from metrobench.errors import UsageError
 from metrobench.gate.samples import Pair
@@ -139,6 +139,9 @@ class Bench:
             self.live.clear()
             self.live.line(f"protocol {found.protocol}: {found.why}")
             protocol = found.protocol
+        check_url(request.endpoint, schemes(protocol))
+        if request.record_wire is not None and "ws" not in schemes(protocol):
+            raise UsageError(f"--record-wire writes down WebSockets, and {protocol} has none")
         fit(protocol, self.profile.timing.unit, self.profile.timing.sample_rate)
         if needs_model(protocol) and not access.model:
             access = msgspec.structs.replace(access, model=served_model(request.endpoint, access))

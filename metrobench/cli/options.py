@@ -84,11 +84,13 @@ access = group(
     click.option(
         "--session", metavar="FILE", help="JSON object merged into the session's settings: voice, language, VAD..."
     ),
-    click.option("--ca-file", metavar="FILE", help="Certificate authorities (PEM) to trust for wss://."),
+    click.option("--ca-file", metavar="FILE", help="Certificate authorities (PEM) to trust for wss:// and https://."),
     click.option("--insecure", is_flag=True, help="Accept any certificate."),
 )
 endpoint = group(
-    click.option("--endpoint", metavar="URL", help="Measure this ws:// address instead of an embedded worker."),
+    click.option(
+        "--endpoint", metavar="URL", help="Measure this ws:// or http:// address instead of an embedded worker."
+    ),
     click.option(
         "--protocol",
         default="realtime",

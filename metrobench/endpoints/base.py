@@ -71,7 +71,8 @@ class Observation(msgspec.Struct, frozen=True, gc=False):
     """Index of the input frame it belongs to; None: the next one that has no answer (class C: the newest one that is
     ready, class D: the newest turn whose speech is over)."""
     count: int = 1
-    """FRAME_DONE: frames, from `frame` on, that this message completes (class B may answer several at once)."""
+    """FRAME_DONE: frames, from `frame` on, that this message completes (class B may answer several at once; 0: it is
+    more of an answer to the frame, by default the one answered last)."""
     tokens: int = -1
     """Content units in the answer; -1: not said."""
     flags: int = 0
@@ -143,14 +144,24 @@ class Endpoint(Protocol):
     """Seconds of audio in one frame."""
     first_ready: float
     """Seconds of audio from the start of a session to the last sample that frame 0 needs."""
+    schemes: tuple[str, ...]
+    """Of its addresses."""
+    http: bool
+    """Messages are HTTP/1.1 requests on a connection of the session's own; `decode` gets status, space and body of each
+    response."""
     binary: bool
     """Messages go out as binary WebSocket messages; False: as text."""
     subprotocols: tuple[str, ...]
     """WebSocket subprotocols to offer."""
     numbered: bool
-    """Every chunk message ends with `tail(number)`, a fragment of its own."""
+    """Every message of chunks ends with `tail(number)`, a fragment of its own."""
     group: int
     """Chunks that make one message, after `group_head()`; each is a fragment of its own, sent when it is due."""
+    at_once: bool
+    """Such a message goes out whole, when its last chunk is due; what ends a session can then never cut into one."""
+    pieces: tuple[tuple[int, int], ...]
+    """Where a fragment depends on its place in the message: by place, start and end of it in what `encode_chunk` gives;
+    empty where it does not."""
     personal: bool
     """Every chunk message is made a session's own by `personalise`."""
     costly: bool
@@ -193,7 +204,7 @@ class Endpoint(Protocol):
         ...
 
     def tail(self, number: int) -> bytes:
-        """End of a session's chunk message `number`, from 0; used only where `numbered`. Equal for all sessions."""
+        """End of a session's message `number` of chunks, from 0; used only where `numbered`. Equal for all sessions."""
         ...
 
     def group_head(self) -> bytes:
@@ -202,6 +213,10 @@ class Endpoint(Protocol):
 
     def personalise(self, message: bytes, number: int) -> bytes:
         """Chunk message `number`, from 0, of one session; used only where `personal`, and cheap."""
+        ...
+
+    def request(self, number: int, session: int) -> bytes:
+        """The request that goes out with chunk `number`, from 0, of a session; empty: none. Used only where `http`."""
         ...
 
     def decode(self, payload: bytes) -> Observation:
@@ -230,6 +245,10 @@ class Endpoint(Protocol):
         """Messages that end a session politely, before the close handshake."""
         ...
 
+    def farewell(self, session: int) -> list[bytes]:
+        """`closing` for one session."""
+        ...
+
 
 class Stream(msgspec.Struct, frozen=True):
     """How a protocol cuts a session's audio."""
@@ -247,10 +266,14 @@ class EndpointBase:
 
     name = ""
     frame_class = FrameClass.LOCKSTEP
+    schemes: tuple[str, ...] = ("ws", "wss")
+    http = False
     binary = False
     subprotocols: tuple[str, ...] = ()
     numbered = False
     group = 1
+    at_once = False
+    pieces: tuple[tuple[int, int], ...] = ()
     personal = False
     costly = False
     unaccepted = "not accepted within {seconds:g} s"
@@ -266,8 +289,8 @@ class EndpointBase:
     def __init__(
         self, url: str, *, unit: float, first_ready: float, sample_rate: int = 16_000, access: Access | None = None
     ) -> None:
-        """Raises UsageError when the address is not ws:// or wss://."""
-        check_url(url)
+        """Raises UsageError when the address is not of one of its `schemes`."""
+        check_url(url, self.schemes)
         self._url = url
         self.unit = unit
         self.first_ready = first_ready
@@ -316,6 +339,11 @@ class EndpointBase:
         del number
         return message
 
+    def request(self, number: int, session: int) -> bytes:
+        """None."""
+        del number, session
+        return b""
+
     def decode(self, payload: bytes) -> Observation:
         """Nothing is understood."""
         del payload
@@ -343,18 +371,25 @@ class EndpointBase:
         """Nothing to say."""
         return []
 
+    def farewell(self, session: int) -> list[bytes]:
+        """The same for every session."""
+        del session
+        return self.closing()
+
 
 def _deaf(payload: bytes) -> Said:
     del payload
     return NOTHING
 
 
-def check_url(url: str) -> None:
-    """Raises UsageError when `url` is not a WebSocket address with a host."""
+def check_url(url: str, schemes: tuple[str, ...] = ("ws", "wss", "http", "https")) -> None:
+    """Raises UsageError when `url` is not an address of one of the schemes with a host."""
     try:
         parts = urlsplit(url)
-        good = parts.scheme in ("ws", "wss") and bool(parts.hostname) and (parts.port is None or parts.port > 0)
+        good = parts.scheme in schemes and bool(parts.hostname) and (parts.port is None or parts.port > 0)
     except ValueError:
         good = False
     if not good:
+        if "ws" not in schemes:
+            raise UsageError(f"{url!r} is not an HTTP address", "write http://HOST:PORT or https://HOST")
         raise UsageError(f"{url!r} is not a WebSocket address", "write ws://HOST:PORT/PATH or wss://HOST/PATH")

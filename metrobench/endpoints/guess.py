@@ -9,18 +9,26 @@ import msgspec
 
 from metrobench.endpoints.base import UNREADABLE
 
-_HOSTS = (("openai.azure.com", "azure"), ("dashscope", "qwen"))
+_HOSTS = (("openai.azure.com", "azure"), ("dashscope", "qwen"), ("modelbest.cn", "minicpm-o"))
 _PATHS = (
     ("/api/asr-streaming", "kyutai-stt"),
     ("/api/chat", "moshi"),
     ("/realtime/translations", "openai-translation"),
     ("/v1/duplex", "vllm-omni"),
+    ("/ws/duplex", "minicpm-o-demo"),
 )
+_TYPES = {
+    **dict.fromkeys(("session.queued", "session.queue_update", "session.queue_done"), "minicpm-o"),
+    **dict.fromkeys(("queued", "queue_update", "queue_done"), "minicpm-o-demo"),
+}
+"""First events that only one protocol has."""
 
 
 def from_address(url: str) -> str | None:
     """A protocol that has an address of its own."""
     parts = urlsplit(url)
+    if parts.scheme in ("http", "https"):
+        return "sglang-sessions"
     host, path = parts.hostname or "", parts.path
     for part, protocol in _HOSTS:
         if part in host:
@@ -39,8 +47,10 @@ def from_greeting(payload: bytes) -> str | None:
         event: Any = msgspec.json.decode(payload)
     except UNREADABLE:
         return _packed(payload)
-    if not isinstance(event, dict) or event.get("type") != "session.created":
+    if not isinstance(event, dict) or not isinstance(event.get("type"), str):
         return None
+    if event["type"] != "session.created":
+        return _TYPES.get(event["type"])
     session = event.get("session")
     if not isinstance(session, dict):
         return "vllm-realtime" if isinstance(event.get("id"), str) else None

@@ -22,6 +22,9 @@ _CLASSES = {
     "qwen": "openai:QwenEndpoint",
     "unmute": "openai:UnmuteEndpoint",
     "openai-translation": "translation:TranslationEndpoint",
+    "sglang-sessions": "sglang_sessions:SglangSessionsEndpoint",
+    "minicpm-o": "minicpm:MiniCpmEndpoint",
+    "minicpm-o-demo": "minicpm_demo:MiniCpmDemoEndpoint",
 }
 """Module of this package and class of each protocol; imported when it is used."""
 PROTOCOLS = tuple(_CLASSES)
@@ -41,6 +44,11 @@ def make_endpoint(
 def needs_model(protocol: str) -> bool:
     """Whether the server must be told which of its models is meant."""
     return _find(protocol).needs_model
+
+
+def schemes(protocol: str) -> tuple[str, ...]:
+    """Schemes of a protocol's addresses. Raises UsageError for an unknown name."""
+    return _find(protocol).schemes
 
 
 def fit(protocol: str, unit: float, sample_rate: int) -> Stream:

@@ -146,7 +146,7 @@ class Conn(WSListener):  # type: ignore[misc]
             return
         if self._recorder is not None:
             self._recorder.leave()
-        for message in self.book.endpoint.closing():
+        for message in self.book.endpoint.farewell(self.facts.session):
             self.write(message)
         if not (self.book.endpoint.says_goodbye and self.accepted):
             self.transport.send_close(WSCloseCode.OK)
@@ -181,7 +181,11 @@ class Conn(WSListener):  # type: ignore[misc]
             self.facts.t_connected = monotonic() - self.book.t0
 
     def pause_writing(self) -> None:
-        self._end(monotonic(), None, f"the server left {MAX_UNREAD >> 20} MiB of audio unread")
+        self.give_up(f"the server left {MAX_UNREAD >> 20} MiB of audio unread")
+
+    def give_up(self, reason: str) -> None:
+        """End the session for what the server does."""
+        self._end(monotonic(), None, reason)
         self.drop()
 
     def resume_writing(self) -> None:
@@ -198,8 +202,7 @@ class Conn(WSListener):  # type: ignore[misc]
                 self._buffer += payload
                 if len(self._buffer) > MAX_MESSAGE:
                     self._buffer.clear()
-                    self._end(now, None, f"the server sent a message of more than {MAX_MESSAGE >> 20} MiB")
-                    self.drop()
+                    self.give_up(f"the server sent a message of more than {MAX_MESSAGE >> 20} MiB")
                     return
                 if not frame.fin:
                     return

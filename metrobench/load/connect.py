@@ -14,6 +14,7 @@ from picows import WSHandshakeError, WSInvalidStatusError, ws_connect
 from metrobench.endpoints.base import Access, Endpoint
 from metrobench.errors import UsageError
 from metrobench.load.conn import MAX_MESSAGE, Conn
+from metrobench.load.http import http_connect
 
 PARALLEL = 64
 """Handshakes under way at a time."""
@@ -46,6 +47,9 @@ async def connect(conn: Conn, endpoint: Endpoint, timeout: float) -> str:
     """Empty when connected, else the reason."""
     try:
         async with asyncio.timeout(timeout):
+            if endpoint.http:
+                await http_connect(conn, endpoint.url(), tls_of(endpoint.url(), endpoint.access))
+                return "" if not conn.gone else "the server closed the connection at once"
             await ws_connect(
                 lambda: conn,
                 endpoint.url(),
@@ -68,7 +72,7 @@ def _handshake(endpoint: Endpoint) -> dict[str, str]:
 
 def tls_of(url: str, access: Access) -> ssl.SSLContext | None:
     """How the certificate of an address is checked; None: it has none. Raises UsageError."""
-    return tls_context(access.ca_file, access.insecure) if url.startswith("wss:") else None
+    return tls_context(access.ca_file, access.insecure) if url.startswith(("wss:", "https:")) else None
 
 
 @cache

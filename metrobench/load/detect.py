@@ -69,7 +69,7 @@ def _get(url: str, path: str, access: Access, *, must: bool = False) -> Any:
     """JSON of a page beside the endpoint; None where there is none. `must`: raises UnreachableError where nothing
     answers at all."""
     parts = urlsplit(url)
-    secure = parts.scheme == "wss"
+    secure = parts.scheme in ("wss", "https")
     address = f"{'https' if secure else 'http'}://{parts.netloc}{path}"
     headers = {"user-agent": f"metrobench/{metrobench.__version__}"} | access.headers
     if access.token:

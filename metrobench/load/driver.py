@@ -170,18 +170,18 @@ class Driver:
     def _make_run(self) -> PacedRun | SaturateRun | OpenRun:
         spec, book, conns, tell = self._spec, self._book, self._conns, self._link.tell
         if spec.mode == "saturate":
-            streams = [self._stream(run) for run in self._runs]
+            streams = [self._stream(run, session) for session, run in enumerate(self._runs)]
             return SaturateRun(spec, book, conns, streams, tell)
         sender = Sender(book, conns, self._ring, self._frames, self._runs, finisher(self._endpoint))
         if spec.timetable is not None:
             return OpenRun(spec, spec.timetable, self._endpoint, book, conns, sender, tell)
         return PacedRun(spec, self._schedule, book, conns, sender, tell)
 
-    def _stream(self, run: Iterator[tuple[int, int]]) -> Iterator[bytes]:
+    def _stream(self, run: Iterator[tuple[int, int]], session: int) -> Iterator[bytes]:
         """One session's frames, endless."""
         finish = finisher(self._endpoint)
         frames = map(self._frames.__getitem__, each_chunk(run))
-        return frames if finish is None else map(finish, frames, itertools.count())
+        return frames if finish is None else map(finish, frames, itertools.count(), itertools.repeat(session))
 
     def _watch_parent(self, parent: int) -> None:
         """A copy of the parent's socket in some other process would hide its death."""

@@ -38,6 +38,7 @@ class Sender:
         self._runs = [runs[session] for session in ring.order]
         self._frames = frames
         self._finish = finish
+        self._sessions = ring.order
         self._offsets = array("d", ring.offsets)
         self._starts = array("l", ring.starts)
         self._pacer = Pacer(ring)
@@ -65,6 +66,7 @@ class Sender:
         book, frames, place, stop = self._book, self._frames, self._place, self._stop
         fds, offsets, starts, lags, t0 = book.fds, self._offsets, self._starts, book.spool.lags, book.t0
         left, worst, finish, counts = self._left, self._worst, self._finish, self._sent
+        sessions = self._sessions
         for tick, first, end in self._pacer.take(t, limit):
             base = t0 + tick * CHUNK
             for slot in range(first, end):
@@ -73,7 +75,7 @@ class Sender:
                 number = place[slot]
                 frame = frames[number]
                 if finish is not None:
-                    frame = finish(frame, counts[slot])
+                    frame = finish(frame, counts[slot], sessions[slot])
                     counts[slot] += 1
                 if (fd := fds[slot]) >= 0:
                     try:

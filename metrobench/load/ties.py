@@ -25,7 +25,11 @@ def tie_unit(conn: Conn, now: float, seen: Observation) -> None:
         turns.player.hear(t, seen.audio)
     newest = turns.newest(t)
     last = newest if seen.frame is None else len(ready) - 1
-    if seen.kind is Kind.FRAME_DONE:
+    if seen.kind is Kind.FRAME_DONE and not seen.count:
+        frame = conn.next_answer - 1 if seen.frame is None else seen.frame
+        if 0 <= frame < min(conn.next_answer, last + 1) and not conn.book.ending:
+            conn.book.spool.again(conn.row(frame), t)
+    elif seen.kind is Kind.FRAME_DONE:
         first = conn.next_answer if seen.frame is None else seen.frame
         turns.counted += seen.count
         for frame in range(max(0, first), min(first + seen.count, last + 1)):

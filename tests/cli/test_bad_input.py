@@ -36,6 +36,12 @@ from tests.cli.command import assert_plain_error, in_process, metrobench
         (["run"], ["--sessions"]),
         (["run", "--sessions", "1", "--endpoint", "ftp://127.0.0.1"], ["ws://"]),
         (["run", "--sessions", "1", "--endpoint", "ws://127.0.0.1:1", "--protocol", "telepathy"], ["telepathy"]),
+        (["run", "--sessions", "1", "--endpoint", "http://127.0.0.1:1"], ["ws://"]),
+        (["check", "--endpoint", "ws://127.0.0.1:1", "--protocol", "sglang-sessions"], ["http://"]),
+        (
+            ["check", "--endpoint", "http://127.0.0.1:1", "--protocol", "sglang-sessions", "--record-wire", "tape"],
+            ["--record-wire", "sglang-sessions"],
+        ),
         (["no-such-command"], ["no-such-command"]),
     ],
 )

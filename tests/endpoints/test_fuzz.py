@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from metrobench.endpoints import ogg
 from metrobench.endpoints.base import Endpoint, Kind, Observation
-from metrobench.endpoints.registry import PROTOCOLS, fit, make_endpoint
+from metrobench.endpoints.registry import PROTOCOLS, fit, make_endpoint, schemes
 
 FEW, MANY = 200, 100_000
 """Examples for each protocol by `make test` and by `make test-thorough`."""
@@ -43,6 +43,16 @@ FIELDS: dict[str, Any] = {
     "server_event_seq": NUMBERS,
     "sample_rate_hz": NUMBERS,
     "metadata": {"audio_duration_ms": NUMBERS},
+    "kind": ("listen", "text", "audio", *WORDS),
+    "input_id": ("slice-3", "slice-" + "9" * 30, *WORDS, *NUMBERS),
+    "audio": WORDS,
+    "meta_info": {"completion_tokens": NUMBERS},
+    "metrics": {"kv_cache_length": NUMBERS},
+    "kv_cache_length": NUMBERS,
+    "is_listen": (True, False),
+    "audio_data": WORDS,
+    "position": NUMBERS,
+    "estimated_wait_s": NUMBERS,
     "sglang": {"unit_id": WORDS, "fatal": (True, False)},
     "response": {"status": WORDS, "status_details": {"reason": WORDS, "error": ERROR}},
     "session": {
@@ -57,6 +67,7 @@ error session.created session.updated session.closed session.expired session.fin
 response.created response.listen response.done response.audio.delta response.output_audio.delta response.text.delta
 transcription.delta transcription.done sglang.unit.done session.output_audio.delta metrobench.frame.done
 Step Ready Error Word
+response.output.delta session.queued session.queue_done result queued queue_done prepared stopped timeout
 """
 TYPES = _TYPES.split()
 ODD, WILD = 32, 8
@@ -126,6 +137,8 @@ def message(protocol: str, tape: Tape) -> bytes:
         return tape.take(200)
     if protocol == "moshi":
         made = bytes((tape.below(9),)) + (tape.pages() if tape.below(2) else tape.take(60))
+    elif protocol == "sglang-sessions":
+        made = tape.pick((b"200 ", b"400 ", b"")) + (json.dumps(tape.event()).encode() if tape.below(4) else b"")
     else:
         made = as_msgpack(tape.event()) if protocol == "kyutai-stt" else json.dumps(tape.event()).encode()
     if tape.below(2):
@@ -139,7 +152,11 @@ def endpoint(protocol: str) -> Endpoint:
     own = {"moshi": (0.08, 24_000), "kyutai-stt": (0.08, 24_000), "vllm-realtime": (0.08, 16_000)}
     stream = fit(protocol, *own.get(protocol, (1.0, 16_000)))
     return make_endpoint(
-        protocol, "ws://h/", unit=stream.unit, first_ready=stream.first_ready, sample_rate=stream.sample_rate
+        protocol,
+        f"{schemes(protocol)[0]}://h/",
+        unit=stream.unit,
+        first_ready=stream.first_ready,
+        sample_rate=stream.sample_rate,
     )
 
 

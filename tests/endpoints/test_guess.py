@@ -17,6 +17,9 @@ from metrobench.endpoints.guess import from_address, from_greeting
         ("wss://x.openai.azure.com/openai/realtime?deployment=d", "azure"),
         ("wss://dashscope-intl.aliyuncs.com/api-ws/v1/realtime", "qwen"),
         ("ws://h:8099/v1/realtime?duplex=1", "vllm-omni"),
+        ("wss://api.modelbest.cn/v1/realtime?mode=audio", "minicpm-o"),
+        ("wss://h:8006/ws/duplex/adx_1", "minicpm-o-demo"),
+        ("http://h:30000", "sglang-sessions"),
         ("ws://h:8000/v1/realtime", None),
     ],
 )
@@ -34,7 +37,11 @@ def test_some_protocols_have_an_address_of_their_own(url: str, protocol: str | N
         ({"type": "session.created", "session": {"type": "translation"}}, "openai-translation"),
         ({"type": "session.created", "session": {"input_audio_format": "pcm16"}}, "openai-beta"),
         ({"type": "session.created", "session": {"type": "realtime", "audio": {}}}, "openai"),
+        ({"type": "session.queue_done"}, "minicpm-o"),
+        ({"type": "session.queued", "position": 2}, "minicpm-o"),
+        ({"type": "queue_done"}, "minicpm-o-demo"),
         ({"type": "hello"}, None),
+        ({"type": []}, None),
         ([], None),
     ],
 )

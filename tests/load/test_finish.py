@@ -30,7 +30,7 @@ def messages(wire: bytes) -> list[tuple[int, bytes]]:
 def sent(endpoint: EndpointBase, chunks: list[bytes]) -> list[tuple[int, bytes]]:
     finish = finisher(endpoint)
     frames = [chunk_frame(chunk, endpoint) for chunk in chunks]
-    return messages(b"".join(frame if finish is None else finish(frame, n) for n, frame in enumerate(frames)))
+    return messages(b"".join(frame if finish is None else finish(frame, n, 0) for n, frame in enumerate(frames)))
 
 
 def make(**features: object) -> EndpointBase:
@@ -55,6 +55,21 @@ def test_grouped_chunks_are_fragments_of_one_message() -> None:
         (2, b"HEADab" + b"c" * 200),
         (2, b"HEADdef"),
     ]
+
+
+def test_a_message_that_goes_out_at_once_waits_for_its_last_chunk() -> None:
+    endpoint = make(group=3, at_once=True, numbered=True, group_head=lambda self: b"(", tail=lambda self, n: b"%d)" % n)
+    finish = finisher(endpoint)
+    assert finish is not None
+    kept = [chunk_frame(bytes([letter]) * 9, endpoint) for letter in b"abc"]
+    out = [[finish(kept[number % 3], number, session) for session in range(2)] for number in range(6)]
+    assert [[bool(part) for part in row] for row in out] == [[False] * 2, [False] * 2, [True] * 2] * 2
+    assert messages(out[2][1] + out[5][1]) == [(2, b"(" + b"a" * 9 + b"b" * 9 + b"c" * 9 + b"%d)" % n) for n in (0, 1)]
+
+
+def test_a_chunk_s_form_follows_from_its_place() -> None:
+    endpoint = make(group=3, pieces=((0, 2), (2, 5), (0, 2)))
+    assert sent(endpoint, [b"aaAAA", b"bbBBB", b"ccCCC"]) == [(2, b"aa" + b"BBB" + b"cc")]
 
 
 def test_numbered_chunks_end_with_their_number() -> None:

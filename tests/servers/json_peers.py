@@ -9,88 +9,21 @@ import base64
 import json
 import os
 import sys
-import time
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import uvloop
-from picows import WSFrame, WSMsgType, WSTransport
 
 from metrobench.endpoints import ogg, opus
-from tests.servers.truth import ALL, Script, TruthServer, World, _serve, _Session
+from tests.servers.json_session import JsonSession
+from tests.servers.minicpm_peers import DemoSession, MiniCpmSession
+from tests.servers.truth import ALL, Script, TruthServer, World, _serve
 
 MODEL = "the-model"
 PIECES = 3
 PIECE = 0.04
 """Seconds of speech in a piece of an answer, and their number."""
-
-
-class JsonSession(_Session):
-    """What the dialects share."""
-
-    speaks_first = True
-
-    def __init__(self, world: World, number: int) -> None:
-        super().__init__(world, number)
-        self.rate = PEERS[world.script.dialect].rate
-        self.configured = False
-        self.parts = bytearray()
-        self.clock = 0
-
-    def on_ws_connected(self, transport: WSTransport) -> None:
-        self.transport = transport
-        script = self.world.script
-        if not script.greet or self.number in script.queued:
-            return
-        if self.number in script.refuse:
-            self.turn_away()
-        elif self.speaks_first:
-            self.world.loop.call_later(script.accept_delay, self.greet)
-
-    def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
-        if frame.msg_type == WSMsgType.CLOSE:
-            super().on_ws_frame(transport, frame)
-        elif frame.msg_type in (WSMsgType.TEXT, WSMsgType.CONTINUATION):
-            self.parts += frame.get_payload_as_bytes()
-            if frame.fin:
-                message = json.loads(bytes(self.parts))
-                self.parts.clear()
-                if self.world.script.greet and self.open and self.number not in self.world.script.queued:
-                    self.take(message)
-
-    def say(self, message: dict[str, Any]) -> None:
-        if self.world.script.strange and message["type"] != "error":
-            super().say({"type": "server.says.hello", "deep": [{"a": None}] * 3})
-            message = message | {"x_unknown": {"y": [1, 2.5, "z"]}}
-        super().say(message)
-
-    def heard(self, audio: str, rate: int | None = None) -> None:
-        """Audio in base64 has come."""
-        self.add(len(base64.b64decode(audio, validate=True)) // 2)
-
-    def add(self, samples: int) -> None:
-        script = self.world.script
-        self.world.first_audio = self.world.first_audio or time.monotonic()
-        self.samples += samples
-        while self.open and self.samples >= round((script.first_ready + self.frame * script.unit) * self.rate):
-            self.consume(self.frame)
-            self.frame += 1
-
-    def later(self, seconds: float, message: dict[str, Any]) -> None:
-        self.world.loop.call_later(seconds, self.say, message)
-
-    def fail(self, code: str, text: str) -> None:
-        self.say({"type": "error", "error": {"type": "invalid_request_error", "code": code, "message": text}})
-
-    def greet(self) -> None:
-        raise NotImplementedError
-
-    def turn_away(self) -> None:
-        raise NotImplementedError
-
-    def take(self, message: dict[str, Any]) -> None:
-        raise NotImplementedError
 
 
 class VllmSession(JsonSession):
@@ -226,6 +159,7 @@ class SglangSession(JsonSession):
 class OpenAiSession(JsonSession):
     """A turn is over when its audio is: its answer is some pieces of speech."""
 
+    hertz = 24_000
     old = False
 
     def say(self, message: dict[str, Any]) -> None:
@@ -280,6 +214,10 @@ class BetaSession(OpenAiSession):
     old = True
 
 
+class QwenSession(BetaSession):
+    hertz = 16_000
+
+
 class UnmuteSession(BetaSession):
     """Opus in Ogg, and silence until it is configured."""
 
@@ -317,6 +255,8 @@ class UnmuteSession(BetaSession):
 class TranslationSession(JsonSession):
     """A stream of output with the time of the audio it stands for."""
 
+    hertz = 24_000
+
     def greet(self) -> None:
         session = {"id": "t", "type": "translation", "model": MODEL, "expires_at": 1, "audio": {}}
         self.say({"type": "session.created", "session": session})
@@ -348,23 +288,29 @@ class Peer:
     """A peer, and the frames of tests with it."""
 
     kind: type[JsonSession]
-    rate: int
     unit: float
     first_ready: float
     frame_class: str
 
+    @property
+    def rate(self) -> int:
+        """Hz of the audio that it takes."""
+        return self.kind.hertz
+
 
 PEERS = {
-    "vllm-realtime": Peer(VllmSession, 16_000, 0.08, 0.5625, "A"),
-    "vllm-realtime/segments": Peer(VllmSession, 16_000, 1.0, 1.0, "C"),
-    "vllm-omni": Peer(OmniSession, 16_000, 0.1, 0.1, "B"),
-    "sglang-omni": Peer(SglangSession, 16_000, 0.1, 0.1, "A"),
-    "openai": Peer(OpenAiSession, 24_000, 0.6, 0.6, "D"),
-    "openai-beta": Peer(BetaSession, 24_000, 0.6, 0.6, "D"),
-    "azure": Peer(BetaSession, 24_000, 0.6, 0.6, "D"),
-    "qwen": Peer(BetaSession, 16_000, 0.6, 0.6, "D"),
-    "unmute": Peer(UnmuteSession, 24_000, 0.6, 0.6, "D"),
-    "openai-translation": Peer(TranslationSession, 24_000, 0.2, 0.2, "B"),
+    "vllm-realtime": Peer(VllmSession, 0.08, 0.5625, "A"),
+    "vllm-realtime/segments": Peer(VllmSession, 1.0, 1.0, "C"),
+    "vllm-omni": Peer(OmniSession, 0.1, 0.1, "B"),
+    "sglang-omni": Peer(SglangSession, 0.1, 0.1, "A"),
+    "openai": Peer(OpenAiSession, 0.6, 0.6, "D"),
+    "openai-beta": Peer(BetaSession, 0.6, 0.6, "D"),
+    "azure": Peer(BetaSession, 0.6, 0.6, "D"),
+    "qwen": Peer(QwenSession, 0.6, 0.6, "D"),
+    "unmute": Peer(UnmuteSession, 0.6, 0.6, "D"),
+    "openai-translation": Peer(TranslationSession, 0.2, 0.2, "B"),
+    "minicpm-o": Peer(MiniCpmSession, 0.2, 0.2, "B"),
+    "minicpm-o-demo": Peer(DemoSession, 0.2, 0.2, "A"),
 }
 """By dialect; after a slash, which kind of model serves it."""
 

@@ -17,6 +17,7 @@ from metrobench.load.spec import LoadEvent, LoadSpec
 from metrobench.measure.facts import RunFacts
 from tests.servers.binary import RATE, BinaryServer
 from tests.servers.binary import SESSIONS as BINARY
+from tests.servers.http_peer import HttpServer
 from tests.servers.json_peers import PEERS, JsonServer
 from tests.servers.truth import Script, TruthServer
 
@@ -79,14 +80,14 @@ def server_of(dialect: str) -> type[TruthServer]:
     """The program that speaks a dialect."""
     if dialect in BINARY:
         return BinaryServer
-    return TruthServer if dialect == "realtime" else JsonServer
+    return {"realtime": TruthServer, "sglang-sessions": HttpServer}.get(dialect, JsonServer)
 
 
 def rate_of(dialect: str) -> int:
     """Hz of the audio that it takes."""
     if dialect in BINARY:
         return RATE
-    return 16_000 if dialect == "realtime" else PEERS[dialect].rate
+    return PEERS[dialect].rate if dialect in PEERS else 16_000
 
 
 def make_spec(url: str, folder: Path, script: Script, **changes: object) -> LoadSpec:

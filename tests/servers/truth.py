@@ -277,11 +277,13 @@ class World:
         return self.loop.time() + when - now
 
 
-async def _serve(script: Script, kind: type[_Session] = _Session) -> None:
+async def _serve(script: Script, kind: type[_Session] = _Session, listen: Any = None) -> None:
     loop = asyncio.get_running_loop()
     world = World(script, loop, kind)
     if script.raw:
         server = await asyncio.start_server(_raw(script.raw), "127.0.0.1", 0)
+    elif listen is not None:
+        server = await listen(world)
     else:
         server = await ws_create_server(world.listener, "127.0.0.1", 0, websocket_handshake_timeout=None, backlog=1024)
     print(server.sockets[0].getsockname()[1], flush=True)

@@ -16,7 +16,7 @@ from metrobench.endpoints.registry import PROTOCOLS, fit
 from tests.servers.json_peers import PEERS
 
 PAGE = Path(__file__).parents[2] / "docs" / "protocols.md"
-WIRE = ("tests.spec.test_json_wire", "tests.spec.test_binary_wire", "tests.spec.test_hostile_wire")
+WIRE = tuple(f"tests.spec.test_{name}_wire" for name in ("json", "binary", "http", "hostile"))
 """Modules whose tests all stand in the matrix."""
 PARAMETERS = ("name", "protocol")
 """Parameters that name a protocol."""
@@ -25,7 +25,7 @@ ROWS = tuple(row for name in PROTOCOLS for row in ((name, SEGMENTS) if name == "
 TURNS = tuple(row for row in ROWS if row in PEERS and PEERS[row].frame_class == "D")
 FRAMED = tuple(row for row in ROWS if row not in (*TURNS, SEGMENTS))
 
-_J, _B, _H, _L = "spec.test_json_wire::", "spec.test_binary_wire::", "spec.test_hostile_wire::", "spec.test_load_wire::"
+_J, _B, _R, _H, _L = (f"spec.test_{name}_wire::" for name in ("json", "binary", "http", "hostile", "load"))
 _JSON, _KYUTAI, _MOSHI, _OWN = (
     f"endpoints.test_{name}::" for name in ("json_protocols", "kyutai", "moshi", "realtime")
 )
@@ -33,6 +33,11 @@ _IN_TIME, _LATE, _ENDS = (
     _J + "test_a_server_in_time_is_met_whatever_else_it_says",
     _J + "test_lateness_and_jitter_are_as_long_as_they_are",
     _J + "test_every_way_to_end_has_its_name",
+)
+_REQUESTS, _REQUESTS_LATE, _REQUESTS_END = (
+    _R + "test_a_server_in_time_answers_every_frame",
+    _R + "test_lateness_and_jitter_are_as_long_as_they_are",
+    _R + "test_every_way_to_end_has_its_name",
 )
 _CAPACITY = "spec.test_capacity_wire::test_the_interval_holds_the_true_capacity"
 OF_ONE = {
@@ -42,7 +47,13 @@ OF_ONE = {
     _CAPACITY: "realtime",
 }
 """Protocols of tests that have no parameter for it. Those of some modules are all of one."""
-OF_MODULE = {"load_wire": "realtime", "realtime": "realtime", "kyutai": "kyutai-stt", "moshi": "moshi"}
+OF_MODULE = {
+    "load_wire": "realtime",
+    "http_wire": "sglang-sessions",
+    "realtime": "realtime",
+    "kyutai": "kyutai-stt",
+    "moshi": "moshi",
+}
 
 NO_CLOCK = "no frame clock: the peer answers a turn or a segment, and has no queue of frames that could grow"
 COUNTED = "answers have neither index nor time: a second one counts for the next frame"
@@ -50,6 +61,7 @@ NOT_SAID = "no such message on this wire"
 NO_SOUND = "text, or one answer a frame: nothing is played that could break off"
 AS_BETA = "its answers are those of openai-beta, read by the same lines"
 GOODBYE = "read like that of the tested one, by `events.goodbye`; the peer says it when it is asked to"
+WITH_CONTENT = ("realtime", "vllm-realtime", "sglang-sessions")
 ANY_CONTENT = "the wire does not tell an answer without content from one with it"
 
 
@@ -74,6 +86,7 @@ BEHAVIOURS = (
         "no miss, no error",
         (
             _IN_TIME,
+            _REQUESTS,
             _B + "test_a_server_in_time_answers_every_frame",
             _L + "test_a_server_in_time_has_no_misses_and_every_frame_its_row",
             _J + "test_omni_s_speech_is_marked",
@@ -84,6 +97,7 @@ BEHAVIOURS = (
         "the latency that it has",
         (
             _LATE,
+            _REQUESTS_LATE,
             _B + "test_constant_lateness_is_its_length",
             _L + "test_answers_200_ms_late_read_200_ms",
             _L + "test_one_late_answer_is_one_missed_frame_at_its_place",
@@ -92,7 +106,7 @@ BEHAVIOURS = (
     Behaviour(
         "jitter",
         "in the frames that have it",
-        (_LATE, _B + "test_jitter_is_seen_in_the_frames_that_have_it"),
+        (_LATE, _REQUESTS_LATE, _B + "test_jitter_is_seen_in_the_frames_that_have_it"),
         elsewhere={"realtime": "single late frames show it: the column before"},
     ),
     Behaviour(
@@ -100,6 +114,7 @@ BEHAVIOURS = (
         "latency that grows by service time less frame",
         (
             _J + "test_service_longer_than_a_frame_drifts",
+            _R + "test_a_frame_is_asked_for_although_the_one_before_is_not_answered",
             _B + "test_service_longer_than_a_frame_drifts",
             _CAPACITY,
         ),
@@ -110,6 +125,7 @@ BEHAVIOURS = (
         "all are late",
         (
             _J + "test_one_session_more_than_fit_makes_all_of_them_late",
+            _R + "test_one_session_more_than_fit_makes_all_of_them_late",
             _B + "test_one_session_more_than_fit_makes_all_of_them_late",
             _CAPACITY,
         ),
@@ -122,13 +138,16 @@ BEHAVIOURS = (
             _B + "test_a_stall_of_the_server_misses_the_frames_in_it_and_no_others",
             _L + "test_a_stall_is_missed_to_the_frame",
         ),
-        elsewhere=dict.fromkeys(PEERS, "not of the wire: the schedule is the same for all protocols"),
+        elsewhere=dict.fromkeys(
+            (*PEERS, "sglang-sessions"), "not of the wire: the schedule is the same for all protocols"
+        ),
     ),
     Behaviour(
         "silence, socket open",
         "all further frames are missed, no close",
         (
             _ENDS,
+            _REQUESTS_END,
             _B + "test_an_open_socket_that_falls_silent_misses_all_further_frames",
             _L + "test_a_session_that_is_no_longer_answered_misses_all_its_further_frames",
         ),
@@ -139,6 +158,7 @@ BEHAVIOURS = (
         (
             _J + "test_an_answer_left_out_is_one_miss",
             _J + "test_an_answer_left_out_of_a_count_delays_all_that_follow_by_a_frame",
+            _R + "test_an_answer_left_out_delays_all_that_follow_by_a_frame",
             _B + "test_an_answer_left_out_delays_all_that_follow_by_a_frame",
             _H + "test_an_answer_left_out_and_one_given_twice_cost_one_frame",
         ),
@@ -151,13 +171,14 @@ BEHAVIOURS = (
         "answer twice",
         "the first one counts",
         (_IN_TIME, _H + "test_an_answer_left_out_and_one_given_twice_cost_one_frame"),
-        dict.fromkeys(("vllm-realtime", "kyutai-stt", "moshi"), COUNTED),
+        dict.fromkeys(("vllm-realtime", "kyutai-stt", "moshi", "minicpm-o-demo", "sglang-sessions"), COUNTED),
     ),
     Behaviour(
         "refusal",
         "refused, in the server's words",
         (
             _ENDS,
+            _REQUESTS_END,
             _B + "test_a_session_turned_away_is_refused_in_the_server_s_words",
             _L + "test_refused_sessions_are_facts_and_miss_everything",
             _H + "test_of_500_sessions_each_ends_in_exactly_one_state",
@@ -168,6 +189,7 @@ BEHAVIOURS = (
         "refused as never accepted",
         (
             _ENDS,
+            _REQUESTS_END,
             _B + "test_a_session_that_is_never_greeted_is_refused_as_queued",
             _L + "test_a_server_that_never_says_a_word_refuses_everybody",
         ),
@@ -177,15 +199,17 @@ BEHAVIOURS = (
         "waited for",
         (
             _IN_TIME,
+            _REQUESTS,
             _B + "test_a_slow_greeting_is_waited_for",
             _L + "test_slow_handshakes_within_the_limit_are_no_refusal",
         ),
     ),
     Behaviour(
         "close in the middle",
-        "its code and reason; the session's further frames are missed",
+        "its code and reason, where it has one; the session's further frames are missed",
         (
             _ENDS,
+            _REQUESTS_END,
             _B + "test_a_close_is_recorded_with_its_code",
             _L + "test_a_closed_session_keeps_missing_and_its_close_is_recorded",
         ),
@@ -195,6 +219,7 @@ BEHAVIOURS = (
         "1006",
         (
             _ENDS,
+            _REQUESTS_END,
             _B + "test_a_reset_connection_is_1006",
             _L + "test_a_broken_connection_is_a_closed_session",
         ),
@@ -203,14 +228,17 @@ BEHAVIOURS = (
         "goodbye unasked",
         "the session is over, and why",
         (_J + "test_a_goodbye_that_nobody_asked_for_ends_the_session",),
-        dict.fromkeys(("realtime", "kyutai-stt", "moshi", "openai", "openai-beta", "azure", "unmute"), NOT_SAID),
-        dict.fromkeys(("qwen", "vllm-omni", "sglang-omni", "openai-translation"), GOODBYE),
+        dict.fromkeys(
+            ("realtime", "kyutai-stt", "moshi", "openai", "openai-beta", "azure", "unmute", "sglang-sessions"), NOT_SAID
+        ),
+        dict.fromkeys(("qwen", "vllm-omni", "sglang-omni", "openai-translation", "minicpm-o-demo"), GOODBYE),
     ),
     Behaviour(
         "error message",
         "counted; one that ends the session ends it in its words",
         (
             _ENDS,
+            _REQUESTS_END,
             _B + "test_an_error_message_ends_the_session_with_its_words",
             _L + "test_an_error_that_ends_nothing_is_counted",
             _L + "test_a_fatal_error_ends_the_session_at_once",
@@ -222,9 +250,10 @@ BEHAVIOURS = (
         (
             _J + "test_vllm_s_silence_is_an_answer_without_words",
             _J + "test_an_answer_that_failed_is_a_missed_turn_and_an_error",
+            _R + "test_an_answer_without_tokens_is_hollow",
             _L + "test_hollow_answers_are_in_time_and_without_content",
         ),
-        dict.fromkeys(("kyutai-stt", "moshi", "vllm-omni", "sglang-omni", "openai-translation", SEGMENTS), ANY_CONTENT),
+        dict.fromkeys((*(row for row in FRAMED if row not in WITH_CONTENT), SEGMENTS), ANY_CONTENT),
         dict.fromkeys(("azure", "qwen"), AS_BETA),
     ),
     Behaviour(
@@ -239,6 +268,7 @@ BEHAVIOURS = (
         "nothing",
         (
             _IN_TIME,
+            _REQUESTS,
             _KYUTAI + "test_kinds",
             _MOSHI + "test_other_kinds_have_no_weight",
             _OWN + "test_kinds",
@@ -247,13 +277,19 @@ BEHAVIOURS = (
     Behaviour(
         "message in fragments",
         "nothing",
-        (_IN_TIME, _B + "test_a_server_in_time_answers_every_frame", _L + "test_fragmented_answers_are_read"),
+        (
+            _IN_TIME,
+            _REQUESTS,
+            _B + "test_a_server_in_time_answers_every_frame",
+            _L + "test_fragmented_answers_are_read",
+        ),
     ),
     Behaviour(
         "garbage",
         "an error; the session goes on",
         (
             _H + "test_garbage_is_an_error_and_half_a_message_is_silence",
+            _REQUESTS_END,
             "endpoints.test_fuzz::test_any_messages_in_any_order_are_observed",
             "endpoints.test_fuzz::test_a_giant_message_is_one_more_that_is_not_understood",
         ),
@@ -261,12 +297,16 @@ BEHAVIOURS = (
     Behaviour(
         "half a message",
         "silence",
-        (_H + "test_garbage_is_an_error_and_half_a_message_is_silence",),
+        (_H + "test_garbage_is_an_error_and_half_a_message_is_silence", _R + "test_half_a_response_is_silence"),
     ),
     Behaviour(
         "closed loop",
         "as many frames as are served",
-        (_B + "test_closed_loop_counts_the_frames_served", _L + "test_closed_loop_serves_what_the_server_can"),
+        (
+            _B + "test_closed_loop_counts_the_frames_served",
+            _R + "test_closed_loop_counts_the_frames_served",
+            _L + "test_closed_loop_serves_what_the_server_can",
+        ),
         elsewhere=dict.fromkeys(PEERS, "not of the wire: the loop is the same for all protocols"),
     ),
 )

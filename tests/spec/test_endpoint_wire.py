@@ -12,6 +12,7 @@ from metrobench.errors import UnreachableError, UsageError
 from metrobench.load.detect import detect
 from tests.cli.command import metrobench
 from tests.servers.binary import SESSIONS, BinaryServer, binary_script
+from tests.servers.http_peer import HttpServer, http_script
 from tests.servers.json_peers import MODEL, PEERS, JsonServer, json_script
 from tests.servers.truth import Script, TruthServer
 
@@ -79,11 +80,15 @@ def test_no_page_shows_a_secret_even_if_the_server_repeats_it(tmp_path: Path) ->
         ("sglang-omni", "smoke", "of 5 frames of 500 ms"),
         ("vllm-omni", "smoke", "of 5 frames of 500 ms"),
         ("openai-translation", "smoke", "of 10 frames of 200 ms"),
+        ("minicpm-o", "minicpm-o", "of 5 frames of 1 s"),
+        ("minicpm-o-demo", "minicpm-o", "of 5 frames of 1 s"),
     ],
 )
 def test_check_answers_and_says_what_it_counts(tmp_path: Path, name: str, model: str, answers: str) -> None:
-    unit = PEERS[name].unit if name in ("vllm-realtime", "openai-translation") else 0.5
-    first = PEERS[name].first_ready if name in ("vllm-realtime", "openai-translation") else 0.5
+    own = name in ("vllm-realtime", "openai-translation")
+    unit, first = (PEERS[name].unit, PEERS[name].first_ready) if own else (0.5, 0.5)
+    if name.startswith("minicpm-o"):
+        unit = first = 1.0
     with JsonServer(json_script(name, unit=unit, first_ready=first)) as server:
         done = metrobench(
             *("check", "--endpoint", server.url, "--protocol", name, "--served-model", MODEL, "--model", model),
@@ -94,3 +99,13 @@ def test_check_answers_and_says_what_it_counts(tmp_path: Path, name: str, model:
     assert answers in done.out
     (record,) = tmp_path.glob("out/*/run.json")
     assert json.loads(record.read_text())["setting"]["frame_class"] == PEERS[name].frame_class
+
+
+def test_check_finds_sessions_over_http_and_counts_their_frames(tmp_path: Path) -> None:
+    with HttpServer(http_script()) as server:
+        done = metrobench(
+            *("check", "--endpoint", server.url, "--protocol", "auto", "--model", "interaction-200ms", "--out", "out"),
+            cwd=tmp_path,
+        )
+    assert done.code == 0, done
+    assert "of 10 frames of 200 ms" in done.out

@@ -18,7 +18,7 @@ pytestmark = pytest.mark.realtime
 
 ALL_PEERS = sorted(PEERS)
 FRAMED = [name for name in ALL_PEERS if PEERS[name].frame_class in "AB"]
-COUNTED = [name for name in FRAMED if name in ("vllm-realtime", "vllm-omni")]
+COUNTED = [name for name in FRAMED if name in ("vllm-realtime", "vllm-omni", "minicpm-o-demo")]
 TURNS = ["openai", "openai-beta", "unmute"]
 BUDGET = 0.35
 CUT = 1
@@ -62,7 +62,7 @@ def only(found: set[int]) -> int:
 @each("name", ALL_PEERS)
 def test_a_server_in_time_is_met_whatever_else_it_says(name: str) -> None:
     """It greets late, says things that nobody knows, in fragments, and some answers twice."""
-    twice = [] if name == "vllm-realtime" else [(1, 2)]
+    twice = [] if name in ("vllm-realtime", "minicpm-o-demo") else [(1, 2)]
     outcome = run(name, strange=True, fragmented=True, accept_delay=0.5, handshake_delay=0.1, doubled=twice)
     assert len(outcome.measured()) == SESSIONS * frames_of(name)
     assert not len(outcome.missed())
@@ -84,7 +84,7 @@ def test_lateness_and_jitter_are_as_long_as_they_are(name: str) -> None:
 @each("name", ALL_PEERS)
 def test_every_way_to_end_has_its_name(name: str) -> None:
     """Nine sessions: turned away, never greeted, silent, closed with four codes, reset, and one in which an error
-    ends nothing."""
+    ends nothing; with the demo of MiniCPM-o it stands in place of an answer."""
     codes = [1001, 1009, 1011, 1013]
     closes = [(3 + place, 2, code, f"said {code}") for place, code in enumerate(codes)]
     ends = {"refuse": [0], "queued": [1], "silent_from": [(2, 2)], "close_at": closes, "cut_at": [(7, 2)]}
@@ -98,12 +98,13 @@ def test_every_way_to_end_has_its_name(name: str) -> None:
     closed = {session.close_code: session.reason for session in facts if session.t_closed is not None}
     assert closed == {code: f"said {code}" for code in codes} | {1006: closed[1006]}
     assert "without a close" in closed[1006]
-    silent = victims(outcome) - {session.session for session in facts if session.reason}
-    missed = sorted(frame for session, frame in outcome.missed_frames() if session == only(silent))
-    assert missed == list(range(2, CUT + frames_of(name)))
+    open_still = victims(outcome) - {session.session for session in facts if session.reason}
+    missed = [sorted(frame for session, frame in outcome.missed_frames() if session == each) for each in open_still]
+    failed = [[2]] if name == "minicpm-o-demo" else []
+    assert sorted(missed) == [*failed, list(range(2, CUT + frames_of(name)))]
     judge = outcome.last("judge")
     assert (judge.errors, judge.message) == (1, "odd_event: scripted")
-    assert len(victims(outcome)) == 8
+    assert len(victims(outcome)) == 8 + len(failed)
 
 
 @each("name", first("sglang-omni", *(name for name in FRAMED if name != "sglang-omni")))
@@ -128,7 +129,7 @@ def test_an_answer_left_out_is_one_miss(name: str) -> None:
     assert [frame for _, frame in run(name, dropped=[(1, 2)]).missed_frames()] == [2]
 
 
-@each("name", ["vllm-realtime"])
+@each("name", first("vllm-realtime", "minicpm-o-demo"))
 def test_an_answer_left_out_of_a_count_delays_all_that_follow_by_a_frame(name: str) -> None:
     outcome = run(name, sessions=1, dropped=[(0, 5)])
     rows, late = outcome.measured(), latency(outcome)
@@ -136,11 +137,11 @@ def test_an_answer_left_out_of_a_count_delays_all_that_follow_by_a_frame(name: s
     assert shift == pytest.approx(PEERS[name].unit, abs=0.02)
 
 
-@each("name", first("vllm-realtime", "vllm-realtime/segments"))
+@each("name", first("vllm-realtime", "vllm-realtime/segments", "minicpm-o"))
 def test_a_goodbye_that_nobody_asked_for_ends_the_session(name: str) -> None:
     outcome = run(name, hollow=[(1, 2)])
     facts = outcome.facts.sessions[only(victims(outcome))]
-    assert "the context is full" in facts.reason and not facts.refused
+    assert facts.reason.endswith(("the context is full", "context_full")) and not facts.refused
 
 
 def test_vllm_s_silence_is_an_answer_without_words() -> None:
