@@ -216,7 +216,8 @@ def test_no_question_of_the_corpus_names_its_own_answer() -> None:
 @pytest.mark.parametrize("protocol", [name for name in PROTOCOLS if name not in ("moshi", "kyutai-stt")])
 @given(payload=st.binary(max_size=60) | st.sampled_from([b'{"type":"response.output_audio.delta","delta":5}', b"[]"]))
 def test_no_message_breaks_a_listener(protocol: str, payload: bytes) -> None:
-    made = make_endpoint(protocol, "ws://x", unit=0.08, first_ready=0.08, sample_rate=24_000)
+    url = "http://x" if protocol == "sglang-sessions" else "ws://x"
+    made = make_endpoint(protocol, url, unit=0.08, first_ready=0.08, sample_rate=24_000)
     assert made.listener()(payload).text == ""
 
 
