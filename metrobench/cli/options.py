@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
@@ -19,6 +20,17 @@ class Whole(click.IntRange):
     """A whole number within bounds."""
 
     name = "whole number"
+
+
+class Real(click.FloatRange):
+    """A number within bounds; not-a-number lies within none."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """As typed to float. Fails as click does."""
+        found = super().convert(value, param, ctx)
+        if math.isnan(found):
+            self.fail(f"{value} is not in the range {self._describe_range()}.", param, ctx)
+        return found
 
 
 def group(*options: Decorator[Any]) -> Decorator[Any]:
@@ -205,7 +217,7 @@ resume = click.option(
 quiet = click.option("--quiet", is_flag=True, help="No progress.")
 minutes = click.option(
     "--minutes",
-    type=click.FloatRange(0.1, 100_000.0),
+    type=Real(0.1, 100_000.0),
     metavar="N",
     help="Keep at most this many minutes of speech, evenly from all speakers.",
 )

@@ -56,7 +56,7 @@ DEFAULT_KV = "unbounded,window:128,window:256,window:128+32"
 )
 @click.option(
     "--temperature",
-    type=click.FloatRange(0.0, 2.0),
+    type=options.Real(0.0, 2.0),
     default=0.0,
     show_default=True,
     metavar="T",

@@ -139,4 +139,4 @@ def _run(bench: Bench, setting: Setting) -> None:
     )
     run(setting, course)
     if len(stages) == STAGES:
-        bench.record.result = {"quality": plain(analyse(*stages))}
+        bench.record.result = {"quality": plain(analyse(stages[0], stages[1], stages[2], setting.deadline))}

@@ -34,6 +34,10 @@ def recording(
             record.status = "interrupted"
             raise
         except MetrobenchError as error:
+            if interrupts.signum is not None:
+                # what was stopped may end with a complaint of its own
+                record.status = "interrupted"
+                raise Interrupted(interrupts.signum) from error
             record.status, record.error = "failed", error.message
             raise
         except BaseException as error:

@@ -128,21 +128,22 @@ def moves(onsets: Mapping[int, Onset | None], must_lose: bool = True) -> Check:
     if len(onsets) < 2:
         return Check(name, OPEN, "no window without sinks was asked for")
     words = ", ".join(
-        f"W={width} {f'{found.value:.0f} [{found.lower:.0f}, {found.upper:.0f}]' if found else 'none seen'}"
+        f"W={width} {f'{found.value:.0f} [{found.lower:.0f}, {found.upper:.0f}] tokens' if found else 'none seen'}"
         for width, found in sorted(onsets.items())
     )
     found = [onsets[width] for width in sorted(onsets)]
     if found[0] is None and not must_lose and not any(found):
         return Check(name, OPEN, "no window loses anything")
     if found[0] is None:
-        return Check(name, BROKEN, f"{words} tokens: the narrowest window loses nothing")
+        young = "the narrowest window loses nothing (are sessions much older than it? --questions)"
+        return Check(name, BROKEN, f"{words}: {young}")
     ends = [(width, each) for width, each in sorted(onsets.items()) if each is not None]
     compared = [(first, second) for first, second in pairwise(ends) if must_lose or second[0] >= 2 * first[0]]
     apart = all(first.upper < second.lower for (_, first), (_, second) in compared)
     late = found == [*(each for _, each in ends), *[None] * (len(found) - len(ends))]
     if late and not (must_lose or compared):
-        return Check(name, OPEN, f"{words} tokens: none is twice as wide as another that loses")
-    return Check(name, HELD if apart and late else BROKEN, f"{words} tokens")
+        return Check(name, OPEN, f"{words}: none is twice as wide as another that loses")
+    return Check(name, HELD if apart and late else BROKEN, words)
 
 
 def flat(rendered: Scores, middle: float) -> Check:
@@ -150,7 +151,7 @@ def flat(rendered: Scores, middle: float) -> Check:
     name = "re-rendered turns stay flat"
     early, late = rendered.within(0, middle), rendered.within(middle, float("inf"))
     if not len(early.value) or not len(late.value):
-        return Check(name, BROKEN, "not asked both early and late")
+        return Check(name, BROKEN, "no question came both early and late (more --questions reach a greater age)")
     moved = float(late.value.mean() - early.value.mean())
     fall, _ = change(early, late)
     seen = f"{share_words(estimate(early))} early, {share_words(estimate(late))} late"

@@ -127,6 +127,11 @@ def headings(record: Record) -> tuple[str, ...]:
     return ("answers right", *(f"{age} W" for age in ages(record)), LATE_AGES, "NLL loss")
 
 
+def _points(share: float) -> str:
+    """`+3` or `-12`; nought has no sign of its own."""
+    return f"{round(share * 100) or 0:+d}"
+
+
 def ages(record: Record) -> list[str]:
     """The bands of age that any arm reached, in order."""
     return list(dict.fromkeys(band["age"] for each in found(record)["findings"] for band in each["bands"]))
@@ -153,8 +158,8 @@ def costs(record: Record) -> list[tuple[str, str]]:
         if each["verdict"] == BASE or loss is None:
             continue
         against = FRESH if spoken(record) else UNBOUNDED
-        words = f"{each['verdict']}: {-loss['value'] * 100:+.0f} points against {against}"
-        words += f" [{-loss['upper'] * 100:+.0f}, {-loss['lower'] * 100:+.0f}]"
+        words = f"{each['verdict']}: {_points(-loss['value'])} points against {against}"
+        words += f" [{_points(-loss['upper'])}, {_points(-loss['lower'])}]"
         if spoken(record):
             old = seconds(found(record)["window"])
             words += f"; from {old} of age on {interval(each['late'])} of the answers in time are right,"

@@ -21,6 +21,7 @@ from tests.cli.command import assert_plain_error, in_process, metrobench
         (["capacity", "--budget", "1parsec"], ["parsec", "units"]),
         (["capacity", "--budget", "-1s"], ["budget"]),
         (["capacity", "--budget", "nan"], ["budget"]),
+        (["quality", "--temperature", "nan"], ["nan", "0.0<=x<=2.0"]),
         (["capacity", "--miss-rate", "101%"], ["miss-rate"]),
         (["capacity", "--slo", "p99"], ["--slo"]),
         (["capacity", "--kv", "window:0"], ["--kv"]),

@@ -9,6 +9,7 @@ import pybase64
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from metrobench.corpus.manifest import load_manifest, speaks
 from metrobench.endpoints.registry import PROTOCOLS, make_endpoint
@@ -38,7 +39,7 @@ def broken(found: Quality) -> list[str]:
 
 
 def test_an_endpoint_that_is_always_right_keeps_answering() -> None:
-    found = analyse(*stages(right))
+    found = analyse(*stages(right), DEADLINE)
     assert found.believed, found.checks
     assert found.findings[1].verdict == KEEPS
     assert found.findings[1].late is not None
@@ -46,7 +47,7 @@ def test_an_endpoint_that_is_always_right_keeps_answering() -> None:
 
 
 def test_an_endpoint_that_is_wrong_from_an_age_on_stops_answering_there() -> None:
-    found = analyse(*stages(wrong_from(60.0)))
+    found = analyse(*stages(wrong_from(60.0)), DEADLINE)
     assert found.believed, found.checks
     assert found.findings[1].verdict == LOSES
     by_age = {band.age: band.accuracy.value for band in found.findings[1].bands if band.accuracy}
@@ -70,7 +71,7 @@ def test_an_answer_that_comes_after_later_questions_is_late_and_blames_none_of_t
 
 
 def test_half_of_the_answers_missing_says_nothing_against_the_other_half() -> None:
-    found = analyse(*stages(half(right)))
+    found = analyse(*stages(half(right)), DEADLINE)
     long = found.findings[1]
     assert long.late is not None
     assert long.late.value == 1.0
@@ -79,27 +80,50 @@ def test_half_of_the_answers_missing_says_nothing_against_the_other_half() -> No
 
 
 def test_wrong_answers_are_found_among_missing_ones() -> None:
-    long = analyse(*stages(half(wrong_from(60.0)))).findings[1]
+    long = analyse(*stages(half(wrong_from(60.0))), DEADLINE).findings[1]
     assert long.verdict == LOSES
     assert long.late is not None
     assert long.late.value == 0.0
 
 
 def test_where_old_sessions_are_hardly_answered_nothing_is_said_of_their_answers() -> None:
-    found = analyse(*stages(lambda question, age, place: right(question, age, place) if age < 60.0 else None))
+    found = analyse(*stages(lambda question, age, place: right(question, age, place) if age < 60.0 else None), DEADLINE)
     assert broken(found) == ["old sessions are answered in time"]
     assert not found.believed
     assert found.claims == []
 
 
 def test_few_sessions_are_inconclusive() -> None:
-    assert broken(analyse(*stages(right, sessions=4))) == ["enough sessions"]
+    assert broken(analyse(*stages(right, sessions=4), DEADLINE)) == ["enough sessions"]
 
 
 def test_questions_of_a_session_that_ended_are_not_asked() -> None:
-    over = SESSION.ends[2] + PATIENCE * DEADLINE + 0.1
+    over = SESSION.ends[2] + DEADLINE + 0.1
     found = replies(SESSION, 0, tape(SESSION, right), endpoint(), over, DEADLINE, lambda pcm, rate: "")
     assert verdicts(found) == [RIGHT] * 3
+
+
+def test_a_session_that_ends_before_a_deadline_leaves_that_question_out_though_it_was_answered() -> None:
+    """Right answers come early: to keep them and drop the others would flatter who goes away."""
+    over = SESSION.ends[2] + DEADLINE - 0.1
+    found = replies(SESSION, 0, tape(SESSION, right), endpoint(), over, DEADLINE, lambda pcm, rate: "")
+    assert verdicts(found) == [RIGHT] * 2
+
+
+def test_sessions_that_the_endpoint_ended_are_counted_and_believed_nothing() -> None:
+    choice, fresh, long = stages(right)
+    cut = replace(long, replies=long.replies[:60], unasked=len(long.replies) - 60, closed=7)
+    found = analyse(choice, fresh, cut, DEADLINE)
+    assert "sessions stay open" in broken(found)
+    seen = next(check.seen for check in found.checks if check.name == "sessions stay open")
+    assert f"60 of {len(long.replies)} questions" in seen
+    assert "7 of them ended by the endpoint before their time" in seen
+
+
+@pytest.mark.parametrize(("share", "fault"), [(0.2, []), (0.3, ["the client kept its own time"])])
+def test_a_client_that_was_late_itself_blames_nobody(share: float, fault: list[str]) -> None:
+    choice, fresh, long = stages(right)
+    assert broken(analyse(choice, fresh, replace(long, lateness=share * DEADLINE), DEADLINE)) == fault
 
 
 def test_an_answer_counts_for_the_question_at_which_it_began() -> None:

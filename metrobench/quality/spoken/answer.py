@@ -55,6 +55,10 @@ class Stage(Struct, frozen=True):
     unasked: int
     """Questions that were planned but not asked, or not listened to: the session ended before, or never began."""
     replies: list[Reply]
+    closed: int = 0
+    """Sessions that the endpoint ended before all questions were heard."""
+    lateness: float | None = None
+    """The client's own, seconds: the largest of what chunks were sent late and what its loop stood still."""
 
 
 def judge(pieces: Sequence[Piece], aliases: Sequence[str], deadline: float) -> str:

@@ -27,18 +27,20 @@ LEAST_OPEN = 0.9
 """Share of planned questions that must have been asked: sessions that end early leave their oldest ones out."""
 LONGEST = 200
 """Characters of a sample answer."""
+MOST_LATE = 0.25
+"""Share of the deadline by which the client itself may be late, or late answers may be its own."""
 LEAST_ANSWERED = 0.5
 """Share of questions to old sessions that must be answered in time, or too little is known of the answers."""
 
 
-def analyse(choice: Stage, fresh: Stage, long: Stage) -> Quality:
-    """Judge an endpoint by its three stages."""
+def analyse(choice: Stage, fresh: Stage, long: Stage, deadline: float) -> Quality:
+    """Judge an endpoint by its three stages; `deadline` in seconds from the end of a question."""
     oldest = max((reply.age for reply in long.replies), default=0.0)
     old = round(OLD * oldest)
     base = _finding(fresh, FRESH, None, old)
     found = _finding(long, LONG, base.late, old)
     known = sum(reply.verdict == RIGHT for reply in choice.replies)
-    tests = _checks(base, found, long, known, len(choice.replies))
+    tests = _checks(base, found, long, (known, len(choice.replies)), deadline)
     believed = all(check.state != BROKEN for check in tests)
     return Quality(old, [base, found], tests, believed, [_claim(found, old)] if believed else [])
 
@@ -114,7 +116,8 @@ def _shown(text: str) -> str:
     return " ".join(text.split())[:LONGEST] or "(nothing)"
 
 
-def _checks(base: Finding, found: Finding, long: Stage, known: int, asked: int) -> list[Check]:
+def _checks(base: Finding, found: Finding, long: Stage, answered: tuple[int, int], deadline: float) -> list[Check]:
+    known, asked = answered
     sessions = len({reply.session for reply in long.replies})
     planned = len(long.replies) + long.unasked
     heard = len(long.replies) / planned if planned else 0.0
@@ -128,8 +131,11 @@ def _checks(base: Finding, found: Finding, long: Stage, known: int, asked: int) 
                "no answer in time" if ceiling is None
                else f"{ceiling.value:.0%} right when asked again; at least {checks.LEAST_FULL:.0%} are needed"),
         _check("sessions stay open", heard >= LEAST_OPEN,
-               f"{len(long.replies)} of {planned} questions could be asked, {long.opened} of {long.planned} sessions"
-               " were opened"),
+               f"{len(long.replies)} of {planned} questions were asked and listened to; {long.opened} of {long.planned}"
+               f" sessions were opened, {long.closed} of them ended by the endpoint before their time"),
+        _check("the client kept its own time", (long.lateness or 0.0) <= MOST_LATE * deadline,
+               "not recorded" if long.lateness is None else
+               f"{seconds(long.lateness)} late at the most; {seconds(MOST_LATE * deadline)} are allowed"),
         _check("old sessions are answered in time", in_time is not None and in_time.value >= LEAST_ANSWERED,
                "none was asked" if in_time is None else
                f"{in_time.value:.0%} of their questions; at least {LEAST_ANSWERED:.0%} are needed to judge answers"),

@@ -13,7 +13,7 @@ from metrobench.endpoints.base import Endpoint, Kind
 from metrobench.load.tape import LARGEST, Tape
 from metrobench.quality.scoring import hollow
 from metrobench.quality.spoken.answer import Piece, Reply, judge, overdue
-from metrobench.quality.spoken.plan import PATIENCE, Session
+from metrobench.quality.spoken.plan import Session
 
 FULL = 0.9
 """Share of the largest recording from which it may have been cut off."""
@@ -42,9 +42,8 @@ def replies(
     plan: Session, number: int, tape: Tape, endpoint: Endpoint, over: float, deadline: float, transcribe: Transcribe
 ) -> list[Reply]:
     """What session `number`, which was over at `over` seconds of its audio, answered. Questions that it was not asked,
-    or not listened to for as long as others, are left out."""
-    listened = [end + PATIENCE * deadline for end in plan.ends]
-    count = bisect_right(listened, min(over, _recorded_until(tape)))
+    or not listened to until the deadline, are left out."""
+    count = bisect_right([end + deadline for end in plan.ends], min(over, _recorded_until(tape)))
     found = []
     for place, heard in enumerate(hear(tape, endpoint, plan.ends)[:count]):
         question = plan.questions[place]

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from time import monotonic
 
+import numpy as np
+
 from metrobench.endpoints.base import Stream
 from metrobench.endpoints.registry import make_endpoint
 from metrobench.errors import NotValidError
@@ -103,12 +105,12 @@ def _stage(name: str, plans: Sequence[Session], setting: Setting, course: Course
         spec = _orders(plans, setting, folder)
         facts = _load(spec, f"{name} · {len(plans)} session{'' if len(plans) == 1 else 's'}", course)
         course.show(f"{name}: reading the answers")
-        read = _read(plans, spec, facts, setting, course)
+        read, closed = _read(plans, spec, facts, setting, course)
     finally:
         shutil.rmtree(folder, ignore_errors=True)
     heard = [reply for session in read for reply in session]
     planned = sum(len(plan.questions) for plan in plans)
-    stage = Stage(name, len(plans), len(read), planned - len(heard), heard)
+    stage = Stage(name, len(plans), len(read), planned - len(heard), heard, closed, _lateness(facts))
     course.store(stage)
     return stage
 
@@ -132,8 +134,8 @@ def _orders(plans: Sequence[Session], setting: Setting, folder: Path) -> LoadSpe
 
 def _read(
     plans: Sequence[Session], spec: LoadSpec, facts: RunFacts, setting: Setting, course: Course
-) -> list[list[Reply]]:
-    """What the sessions that were opened answered."""
+) -> tuple[list[list[Reply]], int]:
+    """What the sessions that were opened answered, and how many of them were ended before their time."""
     endpoint = make_endpoint(
         spec.protocol,
         spec.url,
@@ -142,7 +144,7 @@ def _read(
         sample_rate=spec.sample_rate,
         access=spec.access,
     )
-    found = []
+    found, closed = [], 0
     for plan, session in zip(plans, facts.sessions, strict=True):
         assert spec.record_all is not None
         path = tape_of(spec.record_all, session.session)
@@ -151,7 +153,16 @@ def _read(
             over = (facts.t_stop if session.t_closed is None else session.t_closed) - session.phase
             tape = read_tape(path)
             found.append(replies(plan, session.session, tape, endpoint, over, setting.deadline, course.transcribe))
-    return found
+            closed += session.t_closed is not None and over < plan.ends[-1] + setting.deadline
+    return found, closed
+
+
+def _lateness(facts: RunFacts) -> float | None:
+    """The largest lateness of the client itself, seconds; None: nothing was sent."""
+    lags = facts.frames["lag_max"]
+    stood = [end - begin for begin, end in facts.stalls if begin >= 0.0]
+    known = [*lags[np.isfinite(lags)].tolist(), *stood]
+    return round(max(known), 3) if known else None
 
 
 def _load(spec: LoadSpec, title: str, course: Course) -> RunFacts:
