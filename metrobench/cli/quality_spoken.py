@@ -14,7 +14,7 @@ from metrobench.cli.request import Request
 from metrobench.corpus.manifest import Clip
 from metrobench.corpus.stream import ChunkTable, load_table
 from metrobench.corpus.turns import utterance
-from metrobench.endpoints.registry import PROTOCOLS, make_endpoint
+from metrobench.endpoints.registry import PROTOCOLS, converses
 from metrobench.errors import UnreachableError, UsageError
 from metrobench.load.files import allow_files
 from metrobench.load.spec import LoadSpec
@@ -72,12 +72,8 @@ def spoken(
 
 def need_answers(protocol: str) -> None:
     """Raises UsageError for a protocol whose answers cannot be read."""
-    if not make_endpoint(protocol, "ws://x", unit=1.0, first_ready=1.0, sample_rate=16_000).converses:
-        able = [
-            name
-            for name in PROTOCOLS
-            if make_endpoint(name, "ws://x", unit=1.0, first_ready=1.0, sample_rate=16_000).converses
-        ]
+    if not converses(protocol):
+        able = [name for name in PROTOCOLS if converses(name)]
         raise UsageError(f"--protocol {protocol} brings no answers to questions", f"these do: {', '.join(able)}")
 
 

@@ -46,6 +46,11 @@ def needs_model(protocol: str) -> bool:
     return _find(protocol).needs_model
 
 
+def converses(protocol: str) -> bool:
+    """Whether it brings answers to questions."""
+    return _find(protocol).converses
+
+
 def schemes(protocol: str) -> tuple[str, ...]:
     """Schemes of a protocol's addresses. Raises UsageError for an unknown name."""
     return _find(protocol).schemes

@@ -130,8 +130,9 @@ def test_ten_workers_in_a_row_leave_nothing(forkserver: ForkServer, launch: Laun
     assert set(root.iterdir()) == files
     assert str(root) not in Path("/proc/net/unix").read_text()
     wait_until(lambda: shared_memory() <= memory, "shared memory to come back")
-    assert len(fds("self")) == len(ours)
-    assert len(fds(process.pid)) == len(theirs)
+    # what an earlier test left to the garbage collector may close meanwhile
+    assert fds("self") <= ours
+    assert fds(process.pid) <= theirs
     assert len(list(Path(f"/proc/{process.pid}/task").iterdir())) == 1
 
 
