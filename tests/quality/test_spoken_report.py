@@ -40,7 +40,7 @@ def spoken(tmp_path_factory: pytest.TempPathFactory) -> Stored:
         | quality_table.spoken_setting(12, 20, 300.0, 10.0, 6),
         seed=1,
         stand_in=False,
-        result={"quality": plain(analyse(*stages(half(wrong_from(60.0)))))},
+        result={"quality": plain(analyse(*stages(half(wrong_from(60.0))), 10.0))},
     )
     folder = tmp_path_factory.mktemp("spoken")
     (folder / "run.json").write_bytes(msgspec.json.encode(record))
