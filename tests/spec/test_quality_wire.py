@@ -13,6 +13,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from metrobench.quality.checks import BROKEN
 from metrobench.quality.spoken.answer import Stage
 from tests.cli.command import Finished, assert_plain_error, in_process, metrobench
 from tests.servers.quizmaster import Quiz, QuizServer
@@ -27,7 +28,11 @@ def ask(folder: Path, *more: str, **script: object) -> tuple[Finished, dict[str,
     with QuizServer(Quiz(unit=UNIT, first_ready=UNIT, **script)) as server:  # type: ignore[arg-type]
         done = metrobench("quality", "--endpoint", server.url, *SHORT, *more, cwd=folder)
     [path] = (folder / "reports").iterdir()
-    return done, json.loads((path / "run.json").read_bytes())
+    record = json.loads((path / "run.json").read_bytes())
+    checks = ((record["result"] or {}).get("quality") or {}).get("checks", [])
+    if any(each["name"] == "the client kept its own time" and each["state"] == BROKEN for each in checks):
+        pytest.skip("this machine is too busy to measure: the probe said so")
+    return done, record
 
 
 def stages(folder: Path) -> list[Stage]:

@@ -110,7 +110,7 @@ def _stage(name: str, plans: Sequence[Session], setting: Setting, course: Course
         shutil.rmtree(folder, ignore_errors=True)
     heard = [reply for session in read for reply in session]
     planned = sum(len(plan.questions) for plan in plans)
-    stage = Stage(name, len(plans), len(read), planned - len(heard), heard, closed, _lateness(facts))
+    stage = Stage(name, len(plans), len(read), planned - len(heard), heard, closed, lateness(facts))
     course.store(stage)
     return stage
 
@@ -157,12 +157,12 @@ def _read(
     return found, closed
 
 
-def _lateness(facts: RunFacts) -> float | None:
+def lateness(facts: RunFacts) -> float | None:
     """The largest lateness of the client itself, seconds; None: nothing was sent."""
     lags = facts.frames["lag_max"]
     stood = [end - begin for begin, end in facts.stalls if begin >= 0.0]
     known = [*lags[np.isfinite(lags)].tolist(), *stood]
-    return round(max(known), 3) if known else None
+    return round(float(max(known)), 3) if known else None
 
 
 def _load(spec: LoadSpec, title: str, course: Course) -> RunFacts:
