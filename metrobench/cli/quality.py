@@ -103,16 +103,8 @@ DEFAULT_KV = "unbounded,window:128,window:256,window:128+32"
 def quality(
     ctx: click.Context,
     /,
-    kv: str,
-    find_window: str | None,
     model: str | None,
     sessions: int,
-    questions: int,
-    answer: int,
-    temperature: float,
-    text: Path | None,
-    chat: bool,
-    no_rerender: bool,
     seed: int,
     out: Path,
     as_json: bool,
@@ -128,63 +120,18 @@ def quality(
     long ones.
     """
     _check_together(ctx, asked["endpoint"])
+    common: dict[str, Any] = {"sessions": sessions, "seed": seed, "out": out, "as_json": as_json, "quiet": quiet}
+    of_text = {name: asked.pop(name) for name in TEXT_ONLY}
     if asked["endpoint"] is not None:
         from metrobench.cli.quality_spoken import spoken
 
-        model = model or SPOKEN_MODEL
-        sys.exit(spoken(model=model, sessions=sessions, seed=seed, out=out, as_json=as_json, quiet=quiet, **asked))
-    from metrobench.cli.live import Live
-    from metrobench.cli.output import say, say_json
-    from metrobench.cli.quality_run import measured
-    from metrobench.environment import describe_machine, usable_cores
+        sys.exit(spoken(model=model or SPOKEN_MODEL, **common, **asked))
+    from metrobench.cli.quality_run import written
     from metrobench.errors import UsageError
-    from metrobench.policy import UNBOUNDED, KvPolicy
-    from metrobench.quality import arms, search
-    from metrobench.quality.run import Setting, session_length
-    from metrobench.quality.weights import find
-    from metrobench.report import quality_table
-    from metrobench.worker.launcher import need_vllm
 
-    model = model or TEXT_MODEL
-    machine = describe_machine()
-    block = 16 if machine.gpus else 32
-    widths = [] if find_window is None else search.parse_windows(find_window, block)
-    if widths and _typed(ctx, "kv"):
+    if of_text["find_window"] is not None and _typed(ctx, "kv"):
         raise UsageError("--kv and --find-window are two lists of policies", "give one of them")
-    policies, controls = ([KvPolicy(UNBOUNDED)], []) if widths else arms.choose_policies(kv, block)
-    need_vllm()
-    live = Live(quiet or as_json)
-    setting = Setting(
-        folder=find(model, live.line),
-        policies=policies,
-        controls=controls,
-        block=block,
-        sessions=sessions,
-        questions=questions,
-        answer=answer,
-        temperature=temperature,
-        seed=seed,
-        chat=chat,
-        rendered=not no_rerender,
-        dtype="auto",
-        parallel=1 if machine.gpus else min(2, len(usable_cores())),
-        text="" if text is None else _read(text),
-        widths=widths,
-        sinks=block,
-    )
-    length = session_length(setting)
-    if widths and widths[-1] > search.widest(length):
-        raise UsageError(
-            f"sessions of at most {length} tokens say nothing of a window of {widths[-1]}",
-            "ask more --questions or for a longer --answer, or leave that window out",
-        )
-    record, folder, code = measured(setting, model, machine, out, live, None if as_json else say)
-    if as_json:
-        say_json(record)
-    else:
-        say(quality_table.text(record))
-        say(f"report   {folder / 'index.html'}")
-    sys.exit(code)
+    sys.exit(written(model=model or TEXT_MODEL, **common, **of_text))
 
 
 def _typed(ctx: click.Context, name: str) -> bool:
@@ -200,17 +147,7 @@ def _check_together(ctx: click.Context, endpoint: str | None) -> None:
             [option] = [each.opts[0] for each in ctx.command.params if each.name == name]
             if endpoint is None:
                 raise UsageError(f"{option} goes with --endpoint")
-            raise UsageError(f"{option} does not go with --endpoint", "its KV policy and its words are its own")
-
-
-def _read(path: Path) -> str:
-    """A text of at least two words. Raises UsageError."""
-    from metrobench.errors import UsageError
-
-    try:
-        text = path.read_text(errors="replace")
-    except OSError as error:
-        raise UsageError(f"--text {path} cannot be read: {error.strerror}") from error
-    if len(text.split()) < 2:
-        raise UsageError(f"--text {path} holds no text")
-    return text
+            hint = "that is the endpoint's own choice"
+            if name in ("questions", "answer"):
+                hint = "--sessions and --duration decide how much is asked"
+            raise UsageError(f"{option} does not go with --endpoint", hint)

@@ -1,4 +1,4 @@
-"""The measuring part of `metrobench quality`: a run folder, its record, and the facts of every arm in it."""
+"""`metrobench quality` in writing: a run folder, its record, and the facts of every arm in it."""
 
 from __future__ import annotations
 
@@ -11,19 +11,81 @@ from pathlib import Path
 import msgspec
 
 from metrobench.cli.live import Interrupts, Live
+from metrobench.cli.output import say, say_json
 from metrobench.cli.recording import recording
-from metrobench.environment import Environment
+from metrobench.environment import Environment, describe_machine, usable_cores
+from metrobench.errors import UsageError
+from metrobench.policy import UNBOUNDED, KvPolicy
+from metrobench.quality import search
 from metrobench.quality.analysis import ArmFacts, analyse
-from metrobench.quality.arms import FREE
+from metrobench.quality.arms import FREE, choose_policies
 from metrobench.quality.questions import QUESTIONS
-from metrobench.quality.run import Calibrated, Course, Setting, run
-from metrobench.quality.weights import name_of
+from metrobench.quality.run import Calibrated, Course, Setting, run, session_length
+from metrobench.quality.weights import find, name_of
 from metrobench.records import SCHEMA, Record, RunFolder, now, plain
 from metrobench.report import quality_table
+from metrobench.worker.launcher import need_vllm
 
 FACTS = "answers.json"
 """In each arm's folder: everything it said."""
 INCONCLUSIVE = 3
+
+
+def written(
+    *,
+    kv: str,
+    find_window: str | None,
+    model: str,
+    sessions: int,
+    questions: int,
+    answer: int,
+    temperature: float,
+    text: Path | None,
+    chat: bool,
+    no_rerender: bool,
+    seed: int,
+    out: Path,
+    as_json: bool,
+    quiet: bool,
+) -> int:
+    """The whole command; its exit code. Raises MetrobenchError."""
+    machine = describe_machine()
+    block = 16 if machine.gpus else 32
+    widths = [] if find_window is None else search.parse_windows(find_window, block)
+    policies, controls = ([KvPolicy(UNBOUNDED)], []) if widths else choose_policies(kv, block)
+    need_vllm()
+    live = Live(quiet or as_json)
+    setting = Setting(
+        folder=find(model, live.line),
+        policies=policies,
+        controls=controls,
+        block=block,
+        sessions=sessions,
+        questions=questions,
+        answer=answer,
+        temperature=temperature,
+        seed=seed,
+        chat=chat,
+        rendered=not no_rerender,
+        dtype="auto",
+        parallel=1 if machine.gpus else min(2, len(usable_cores())),
+        text="" if text is None else _read(text),
+        widths=widths,
+        sinks=block,
+    )
+    length = session_length(setting)
+    if widths and widths[-1] > search.widest(length):
+        raise UsageError(
+            f"sessions of at most {length} tokens say nothing of a window of {widths[-1]}",
+            "ask more --questions or for a longer --answer, or leave that window out",
+        )
+    record, folder, code = measured(setting, model, machine, out, live, None if as_json else say)
+    if as_json:
+        say_json(record)
+    else:
+        say(quality_table.text(record))
+        say(f"report   {folder / 'index.html'}")
+    return code
 
 
 def measured(
@@ -103,3 +165,14 @@ def _conclude(record: Record, setting: Setting, arms: list[ArmFacts], known: Cal
     record.result = {"quality": plain(found), "known": {"free": len(known.free), "chat": len(known.chat)}}
     if setting.widths:
         record.result["windows"] = plain(sorted(known.searches, key=lambda each: each.sinks))
+
+
+def _read(path: Path) -> str:
+    """A text of at least two words. Raises UsageError."""
+    try:
+        text = path.read_text(errors="replace")
+    except OSError as error:
+        raise UsageError(f"--text {path} cannot be read: {error.strerror}") from error
+    if len(text.split()) < 2:
+        raise UsageError(f"--text {path} holds no text")
+    return text

@@ -8,10 +8,14 @@ import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import click
 
 from metrobench.cli import options
+
+if TYPE_CHECKING:
+    from metrobench.worker.launcher import Worker
 
 
 @click.command()
@@ -53,14 +57,13 @@ def serve(
     """The embedded worker alone, as a realtime WebSocket endpoint."""
     from metrobench.admission.choice import AIMD_KV, parse_admission
     from metrobench.cli.live import Interrupts, Live
-    from metrobench.cli.output import say
     from metrobench.cli.vllm_args import parse_vllm
     from metrobench.environment import describe_machine
     from metrobench.errors import UnreachableError
     from metrobench.policy import parse_policy
     from metrobench.profiles import load_profile
     from metrobench.servers import check_room, resolve_weights
-    from metrobench.units import parse_duration, parse_rate, rate
+    from metrobench.units import parse_duration, parse_rate
     from metrobench.worker.cores import layout
     from metrobench.worker.launcher import ForkServer, need_vllm
     from metrobench.worker.spec import STANDIN, WorkerSpec
@@ -107,14 +110,7 @@ def serve(
         with forkserver:
             worker = forkserver.launch(spec)
             live.clear()
-            kind = "a stand-in" if worker.info.stand_in else "dummy weights" if chosen == "dummy" else chosen
-            who = f"admission {choice}, at most {max_sessions} sessions"
-            who += f", order {ordered}" if ordered.most else ""
-            say(f"{profile.name} ({kind}) · {worker.info.policy} · {who}")
-            if slowed:
-                say(f"every engine step is made {rate(slowed)} longer on purpose (--slow)")
-            say(f"listening on {worker.url} · Ctrl-C ends it")
-            say(f"log {log}")
+            _announce(worker)
             while interrupts.signum is None:
                 if (death := worker.death()) is not None:
                     raise UnreachableError(f"the worker died: {death}")
@@ -122,6 +118,23 @@ def serve(
             worker.kill()
     log.unlink(missing_ok=True)
     sys.exit(128 + interrupts.signum)
+
+
+def _announce(worker: Worker) -> None:
+    """Who listens where, on stdout."""
+    from metrobench.cli.output import say
+    from metrobench.units import rate
+    from metrobench.worker.spec import DUMMY
+
+    spec = worker.spec
+    kind = "a stand-in" if spec.stand_in else "dummy weights" if spec.weights == DUMMY else spec.weights
+    who = f"admission {spec.admission}, at most {spec.max_sessions} sessions"
+    who += f", order {spec.order}" if spec.order.most else ""
+    say(f"{spec.profile.name} ({kind}) · {worker.info.policy} · {who}")
+    if spec.slow:
+        say(f"every engine step is made {rate(spec.slow)} longer on purpose (--slow)")
+    say(f"listening on {worker.url} · Ctrl-C ends it")
+    say(f"log {spec.log}")
 
 
 def _check_address(host: str, port: int) -> None:
