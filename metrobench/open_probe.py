@@ -51,7 +51,7 @@ def open_probe(
     complaints: list[str] = []
     with server.fresh(len(timetable), folder / "server.log") as running:
         spec = _spec(setting, server, running.url, timetable, fill, seed, folder / "spool")
-        sampler = Sampler(running, Journal(spec.spool))
+        sampler = Sampler(running, Journal(spec.spool), cores=server.cores)
         with LoadProcess(spec) as load:
             load.start()
             began, whole = _follow(load, sampler, watch, complaints)

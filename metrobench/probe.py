@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import psutil
 
 from metrobench.corpus.mix import Noise
 from metrobench.endpoints.base import Access, FrameClass, Stream
@@ -18,6 +17,7 @@ from metrobench.endpoints.registry import fit
 from metrobench.journal import Begun, Journal
 from metrobench.load.process import LoadProcess
 from metrobench.load.spec import LoadEvent, LoadSpec
+from metrobench.machine import cpu_spent
 from metrobench.measure.facts import FRAME_DTYPE, TELEMETRY_FIELDS, RunFacts
 from metrobench.measure.plan import Plan, Slo, extended, plan_run
 from metrobench.measure.telemetry import Row, cpu_shares, since
@@ -124,6 +124,8 @@ class Sampler:
     server: Running
     journal: Journal
     rows: list[Row] = field(default_factory=list)
+    cores: frozenset[int] = frozenset()
+    """Cores whose CPU time is the machine's; none: all."""
     kv: float | None = None
     follower: Follower | None = None
     t0: float | None = None
@@ -158,13 +160,13 @@ class Sampler:
             return
         self._last = moment
         seen = self.server.telemetry() or [{"t": moment}]
-        times = psutil.cpu_times()
+        machine = cpu_spent(self.cores)
         own = {
             "client_cpu": self._client[0],
             "client_rss": float(self._client[1]),
             "parent_cpu": time.process_time(),
-            "machine_cpu": sum(times) - times.idle - times.iowait - times.steal - times.guest - times.guest_nice,
-            "steal": self._stolen(sum(times), times.steal),
+            "machine_cpu": machine.busy,
+            "steal": self._stolen(machine.total, machine.steal),
         }
         seen = [row | own for row in seen]
         self.rows += seen
@@ -177,7 +179,9 @@ class Sampler:
                 if t is not None:
                     self.follower.take(t - self.t0, row.get("kv_usage"), self.open, row.get("resident_tokens"))
 
-    def _stolen(self, total: float, steal: float) -> float | None:
+    def _stolen(self, total: float, steal: float | None) -> float | None:
+        if steal is None:
+            return None
         before_total, before_steal = self._steal
         self._steal = (total, steal)
         return (steal - before_steal) / (total - before_total) if before_total and total > before_total else None
@@ -203,7 +207,9 @@ def probe_plan(
         spec = load_spec(setting, server, running.url, plan, seed, fill, folder / "spool")
         kv, says = str(setting.policy), describe(server, running)
         begun = Begun(index, seed, started, begin, fill, plan, setting.excuse_slow, says, kv)
-        sampler = Sampler(running, Journal(spec.spool), follower=_follower(setting, says, plan.sessions))
+        sampler = Sampler(
+            running, Journal(spec.spool), cores=server.cores, follower=_follower(setting, says, plan.sessions)
+        )
         sampler.journal.begin(begun)
         with LoadProcess(spec) as load:
             load.start()

@@ -51,6 +51,8 @@ class Server(Protocol):
     """True where sessions can be given resident tokens before they start."""
     client_cores: frozenset[int] | None
     """Cores for the load process; None: any."""
+    cores: frozenset[int]
+    """Cores that server and load process share between them; none: those of the whole machine."""
     engine_meter: SpeedMeter | None
     """Meters the core of the engine, where that is ours."""
     beside_meter: SpeedMeter | None
@@ -119,6 +121,7 @@ class EmbeddedServer:
         self._slow = slow
         self._launched = 0
         self.client_cores: frozenset[int] | None = layout.load
+        self.cores = layout.engine | layout.front | layout.load
 
     def guarded(self, positions: bool) -> EmbeddedServer:
         """The same, which ends a session before the model's last position, or leaves that to the engine."""
@@ -206,6 +209,7 @@ class ForeignServer:
 
     ours = False
     client_cores: frozenset[int] | None = None
+    cores: frozenset[int] = frozenset()
     engine_meter: SpeedMeter | None = None
     beside_meter: SpeedMeter | None = None
 

@@ -11,6 +11,8 @@ import psutil
 from msgspec import Struct
 
 from metrobench.doctor.check import Check, Status, first_of
+from metrobench.environment import usable_cores
+from metrobench.machine import cpu_spent
 from metrobench.measure.verdict import MAX_OTHERS
 from metrobench.probe_record import DOUBTFUL_OTHERS
 from metrobench.units import seconds
@@ -51,12 +53,13 @@ def judge_others(total: float, top: list[Busy], embedded: bool) -> Check:
 
 
 def _watch() -> tuple[float, list[Busy]]:
-    """Cores that others kept busy for WINDOW seconds, and the busiest programs."""
+    """Cores, of those we may use, that others kept busy for WINDOW seconds, and the busiest programs."""
     before, begin = _cpu_of_processes(), time.monotonic()
-    machine, own = _machine_busy(), time.process_time()
+    cores = usable_cores()
+    machine, own = cpu_spent(cores).busy, time.process_time()
     time.sleep(WINDOW)
     took = time.monotonic() - begin
-    total = (_machine_busy() - machine - (time.process_time() - own)) / took
+    total = (cpu_spent(cores).busy - machine - (time.process_time() - own)) / took
     after = _cpu_of_processes()
     grown = [
         Busy(pid, name, round((cpu - before[pid][1]) / took, 3))
@@ -64,12 +67,6 @@ def _watch() -> tuple[float, list[Busy]]:
         if pid in before and cpu > before[pid][1] and pid != os.getpid()
     ]
     return max(0.0, total), sorted(grown, key=lambda one: -one.cores)[:NAMED]
-
-
-def _machine_busy() -> float:
-    times = psutil.cpu_times()
-    idle = times.idle + sum(getattr(times, name, 0.0) for name in ("iowait", "steal", "guest", "guest_nice"))
-    return float(sum(times) - idle)
 
 
 def _cpu_of_processes() -> dict[int, tuple[str, float]]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import psutil
-
 from metrobench.doctor.check import Check, Status, first_of, not_visible
+from metrobench.environment import usable_cores
+from metrobench.machine import cpu_spent
 from metrobench.measure.verdict import MAX_STEAL
 from metrobench.units import percent
 
@@ -40,7 +40,6 @@ def judge_steal(share: float) -> Check:
 
 
 def _read() -> tuple[float, float] | None:
-    """All CPU seconds of all cores so far, and the stolen ones."""
-    times = psutil.cpu_times()
-    steal = getattr(times, "steal", None)
-    return None if steal is None else (sum(times), steal)
+    """All CPU seconds so far of the cores we may use, and the stolen ones."""
+    seen = cpu_spent(usable_cores())
+    return None if seen.steal is None else (seen.total, seen.steal)

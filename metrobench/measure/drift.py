@@ -36,7 +36,11 @@ class Drift(Struct, frozen=True):
     late_p50: float | None
     """Median L at ages 270-300 s, seconds."""
     absent: dict[str, str]
-    """Why a value above is None, by its name."""
+    """Why a value is None, by its name."""
+    first_tenth_p50: float | None = None
+    """Median L in the first tenth of the run, seconds: the paper's first column where its 300 s are too long."""
+    last_tenth_p50: float | None = None
+    """Median L in the last tenth of the run, seconds."""
 
 
 def drift(table: FrameTable) -> Drift:
@@ -44,9 +48,13 @@ def drift(table: FrameTable) -> Drift:
     plan, span = table.plan, table.span
     absent: dict[str, str] = {}
     early, late = _age_median(table, EARLY), _age_median(table, LATE)
+    first, last = _tenths(table)
     for name, value in (("early_p50", early), ("late_p50", late)):
         if value is None:
             absent[name] = "the run does not cover this age, or half of its frames have no answer"
+    for name, value in (("first_tenth_p50", first), ("last_tenth_p50", last)):
+        if value is None:
+            absent[name] = "the run ended before, or half of its frames have no answer"
     due = span.due
     blocks, slope, trend, steady = 0, None, None, None
     if due.any():
@@ -64,7 +72,7 @@ def drift(table: FrameTable) -> Drift:
         absent["slope"] = absent["trend_p"] = f"{blocks} blocks; {MIN_BLOCKS} are needed"
     if steady is None:
         absent["not_growing"] = "the measured span is shorter than 5 min"
-    return Drift(blocks, slope, trend, steady, early, late, absent)
+    return Drift(blocks, slope, trend, steady, early, late, absent, first, last)
 
 
 def mann_kendall(values: Floats) -> float:
@@ -77,6 +85,14 @@ def mann_kendall(values: Floats) -> float:
         return 1.0
     z = max(0, abs(score) - 1) / math.sqrt(variance)
     return math.erfc(z / math.sqrt(2.0))
+
+
+def _tenths(table: FrameTable) -> tuple[float | None, float | None]:
+    """Median L at the ages of the first and of the last tenth of what was planned; at least one frame each."""
+    plan = table.plan
+    end = (plan.cut_frames + plan.frames) * plan.unit
+    share = max(0.1 * end, plan.unit)
+    return _age_median(table, (0.0, share)), _age_median(table, (end - share, end))
 
 
 def _age_median(table: FrameTable, ages: tuple[float, float]) -> float | None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import combinations
 from pathlib import Path
 from typing import Any
@@ -53,6 +53,7 @@ def conclude(record: Record, folder: Path, model: dict[str, Odds]) -> None:
         "silence": _silence(record, folder),
         "model": {policy: _against(told, found[policy]) for policy, told in model.items()},
         "forecasts": _forecasts(record.probes),
+        "tenths": {policy: _tenths(_sound(record, policy)) for policy in policies},
     }
 
 
@@ -93,6 +94,7 @@ def remarks(record: Record) -> list[str]:
     if result.get("void"):
         found.append(f"{result['void']} trials were not watched to their end (the client died) and are left out")
     found += [_odds_words(policy, each) for policy, each in result.get("model", {}).items()]
+    found += _tenths_words(result.get("tenths", {}))
     found += _forecast_words(result.get("forecasts", []))
     return [*found, *_silence_words(result.get("silence")), *_aftermath_words(result.get("aftermath") or {})]
 
@@ -114,6 +116,30 @@ def _odds_words(policy: str, told: dict[str, Any]) -> str:
     lower, upper = (told["observed"][end] for end in ("lower", "upper"))
     where = "inside" if told["inside"] else "OUTSIDE"
     return f"{text}: {where} the observed interval, {lower * 100:.1f} to {percent(upper)}"
+
+
+def _tenths(probes: Sequence[ProbeRecord]) -> dict[str, Any]:
+    """The median trial's p50 in its first and last tenth; one in which nobody was answered then is the slowest."""
+    found: dict[str, Any] = {"trials": len(probes)}
+    for name in ("first", "last"):
+        seen = [probe.verdict["drift"].get(f"{name}_tenth_p50") for probe in probes]
+        answered = sorted(value for value in seen if value is not None)
+        middle = (len(seen) - 1) // 2
+        found[name] = answered[middle] if middle < len(answered) else None
+        found[f"{name}_answered"] = len(answered)
+    return found
+
+
+def _tenths_words(found: dict[str, dict[str, Any]]) -> list[str]:
+    words = []
+    for policy, each in found.items():
+        if each["trials"] and each["first"] is not None:
+            last = "no answer" if each["last"] is None else seconds(each["last"])
+            words.append(
+                f"{policy}: p50 {seconds(each['first'])} in the first tenth of the median trial, {last} in the last"
+                f" ({each['last_answered']} of {each['trials']} trials still served then)"
+            )
+    return words
 
 
 def _forecasts(probes: Iterable[ProbeRecord]) -> list[dict[str, Any]]:

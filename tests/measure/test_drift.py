@@ -50,6 +50,22 @@ def test_a_short_run_has_no_late_column_and_no_statement_on_growth() -> None:
     assert set(found.absent) == {"late_p50", "early_p50", "not_growing"}
 
 
+def test_the_first_and_the_last_tenth_of_a_short_run_stand_for_the_columns() -> None:
+    found = measure(plan_run(sessions=8, budget=1.0, unit=1.0, q=0.01, span=35.0), 0.002)  # 40 s with what is cut
+    assert found.first_tenth_p50 == pytest.approx(0.1 + 0.002 * 2.5, abs=0.002)
+    assert found.last_tenth_p50 == pytest.approx(0.1 + 0.002 * 38.5, abs=0.002)
+
+
+def test_a_last_tenth_that_nobody_answered_has_no_median() -> None:
+    plan = plan_run(sessions=8, budget=1.0, unit=1.0, q=0.01, span=35.0)
+    ready = ready_times(plan)
+    age = ready - (ready[:, :1] - plan.unit)
+    found = drift(build_table(facts(plan, ready, np.where(age < 30.0, ready + 0.1, np.nan)), plan))
+    assert found.first_tenth_p50 == pytest.approx(0.1)
+    assert found.last_tenth_p50 is None
+    assert "last_tenth_p50" in found.absent
+
+
 def test_under_8_blocks_there_is_no_drift() -> None:
     plan = plan_run(sessions=8, budget=1.0, unit=1.0, q=0.01)
     ready = ready_times(plan)
