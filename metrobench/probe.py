@@ -241,7 +241,8 @@ def _follower(setting: Setting, says: dict[str, Any], sessions: int) -> Follower
     if pool is None:
         return None
     policy = setting.policy.on_blocks(pool.block_size)
-    return Follower(pool, policy.bounded and holds(pool, policy, rates_of(setting.profile.timing), sessions))
+    held = policy.bounded and holds(pool, policy, rates_of(setting.profile.timing), sessions)
+    return Follower(pool, held, exact=not policy.bounded)
 
 
 def _forecasts(setting: Setting, record: ProbeRecord, facts: RunFacts, rows: list[Row]) -> list[Forecast]:

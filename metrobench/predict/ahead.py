@@ -34,6 +34,8 @@ class Follower:
     pool: Pool
     held: bool
     """The pool holds all sessions at their peak, for ever."""
+    exact: bool = False
+    """What moves are the sessions' tokens, and each holds its place in the pool."""
     _rows: list[tuple[float, float, float, float]] = field(default_factory=list)
     _fit: Fit | None = None
     _fitted: float = -np.inf
@@ -62,6 +64,6 @@ class Follower:
     def _again(self) -> Fit | None:
         t, used, sessions, moved = np.array(self._rows).T
         try:
-            return fit(Gauges(t, used, sessions, moved), self.pool)
+            return fit(Gauges(t, used, sessions, moved, moved if self.exact else None), self.pool)
         except (NotValidError, np.linalg.LinAlgError):
             return None

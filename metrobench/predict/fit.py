@@ -18,13 +18,16 @@ from metrobench.measure.frames import Floats
 from metrobench.measure.growth import theil_sen
 from metrobench.predict.gauges import Gauges, Growing, Standing, growing_part, thinned
 from metrobench.predict.model import Pool
-from metrobench.predict.stairs import Stair, fit_stairs, full_at, mean_blocks, steepness
+from metrobench.predict.stairs import Stair, fit_stairs, full_at, mean_blocks, stairs_on, steepness
 from metrobench.units import percent
 
 MOST_SAMPLES = 72
 """Samples that a fit looks at; more are thinned evenly."""
 SPELLS = 12
 """Parts of the growth whose departures from the line tell its wander."""
+SPELL = 8.0
+"""Seconds of one such part at least, where every token shows: within a spell of speech growth is straight, which says
+nothing of the next spell."""
 DRAWS = 400
 READING = 0.1
 """Smallest standard deviation of one reading, in blocks."""
@@ -67,6 +70,8 @@ class _Seen:
     """What was taken from the times."""
     sessions: float
     pool: Pool
+    tokens: Floats | None
+    """Of a session in the mean; None: not known, the blocks must tell."""
 
 
 def fit(gauges: Gauges, pool: Pool | None, seed: int = 0) -> Fit:
@@ -83,7 +88,7 @@ def fit(gauges: Gauges, pool: Pool | None, seed: int = 0) -> Fit:
     seen = _thin(part)
     slope = _slope(seen)
     straight = (seen.pool.usable - float(np.median(seen.blocks - slope * seen.x))) / slope
-    stairs = fit_stairs(seen.x, seen.blocks, seen.sessions, seen.pool, slope)
+    stairs = _stairs(seen, slope)
     best = min(stairs, key=lambda stair: stair.misfit)
     dates = _draws(seen, stairs, best, np.random.default_rng(seed)) + seen.middle
     lower, time, upper = (max(made_at, float(date)) for date in np.quantile(dates, [0.025, 0.5, 0.975]))
@@ -135,8 +140,9 @@ def score(predicted: float, made_at: float, observed: float) -> Score:
 
 def _thin(part: Growing) -> _Seen:
     t, blocks = thinned(part.t, part.blocks, MOST_SAMPLES)
-    middle = float(t.mean())
-    return _Seen(t - middle, blocks, middle, 1.0 if part.sessions is None else part.sessions, part.pool)
+    middle, sessions = float(t.mean()), 1.0 if part.sessions is None else part.sessions
+    tokens = None if part.resident is None else thinned(part.t, part.resident, MOST_SAMPLES)[1] / sessions
+    return _Seen(t - middle, blocks, middle, sessions, part.pool, tokens)
 
 
 def _slope(seen: _Seen) -> float:
@@ -150,9 +156,21 @@ def _slope(seen: _Seen) -> float:
     return slope
 
 
+def _stairs(seen: _Seen, slope: float) -> list[Stair]:
+    """The best line for each width; where the tokens are known there is one line, and the gauge tells the width.
+    Frames of nearly a block make the gauge climb a block a frame for a while, which is no measure of tokens."""
+    line = None if seen.tokens is None else theil_sen(seen.x, seen.tokens)
+    if seen.tokens is None or line is None or line.value <= 0.0:
+        return fit_stairs(seen.x, seen.blocks, seen.sessions, seen.pool, slope)
+    level = float(np.median(seen.tokens - line.value * seen.x))
+    return stairs_on(level, line.value, seen.tokens, seen.blocks, seen.sessions, seen.pool)
+
+
 def _draws(seen: _Seen, stairs: Sequence[Stair], best: Stair, rng: np.random.Generator) -> Floats:
     """Dates of a full pool, on the axis of `seen.x`, shape (DRAWS,)."""
     parts = min(SPELLS, max(4, len(seen.x) // 3))
+    if seen.tokens is not None:
+        parts = min(parts, max(4, int(np.ptp(seen.x) / SPELL)))
     floor = len(seen.x) * READING**2
     odds = np.array([(max(stair.misfit, floor) / max(best.misfit, floor)) ** (-0.5 * parts) for stair in stairs])
     counts = rng.multinomial(DRAWS, odds / odds.sum())
@@ -185,12 +203,14 @@ def _shifts(seen: _Seen, stair: Stair, parts: int, jitter: float) -> tuple[Float
     One step of Gauss-Newton per part; a part without a climb tells nothing and is left out."""
     size, step = seen.pool.block_size, float(np.median(np.diff(seen.x)))
     tokens = stair.tokens(seen.x)
-    rest = seen.blocks - seen.sessions * mean_blocks(tokens, stair.width, size)
-    blurred = max(stair.width, stair.rate * step, 0.3 * size)
-    slope = seen.sessions * steepness(tokens, blurred, size)
     edges = np.linspace(0, len(seen.x), parts + 1).round().astype(int)[:-1]
     counts = np.diff(np.append(edges, len(seen.x)))
     times = np.add.reduceat(seen.x, edges) / counts
+    if seen.tokens is not None:
+        return times, np.add.reduceat(seen.tokens - tokens, edges) / counts, (READING * size) ** 2 / counts
+    rest = seen.blocks - seen.sessions * mean_blocks(tokens, stair.width, size)
+    blurred = max(stair.width, stair.rate * step, 0.3 * size)
+    slope = seen.sessions * steepness(tokens, blurred, size)
     told = np.add.reduceat(slope**2, edges)
     shifts = np.add.reduceat(slope * rest, edges) / np.maximum(told, 1e-12)
     climbs = max(1.0, stair.rate * (times[1] - times[0]) / size)

@@ -40,6 +40,8 @@ class Gauges:
     moved: Floats | None = None
     """Anything that grows while the engine works (tokens it has taken); None: not known. A gauge that stands still
     beside it is stale."""
+    resident: Floats | None = None
+    """Tokens of all sessions, each of which holds its place in the pool; None: not known, or a window frees some."""
 
     def until(self, count: int) -> Gauges:
         """The first `count` samples."""
@@ -52,7 +54,8 @@ class Gauges:
     def _cut(self, part: slice) -> Gauges:
         sessions = None if self.sessions is None else self.sessions[part]
         moved = None if self.moved is None else self.moved[part]
-        return replace(self, t=self.t[part], used=self.used[part], sessions=sessions, moved=moved)
+        resident = None if self.resident is None else self.resident[part]
+        return replace(self, t=self.t[part], used=self.used[part], sessions=sessions, moved=moved, resident=resident)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +71,8 @@ class Growing:
     """Alike, so that their steps can be seen; None: the blocks are of all together."""
     since: float
     why: str
+    resident: Floats | None = None
+    """Tokens of all sessions; None: not known."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +219,8 @@ def _alike(part: Gauges, blocks: Floats, pool: Pool | None, why: str) -> Growing
     changed = np.flatnonzero(part.sessions != sessions)
     steady = int(changed[-1]) + 1 if len(changed) else 0
     if len(part.t) - steady >= max(MIN_SAMPLES, 0.7 * len(part.t)):
-        return Growing(part.t[steady:], blocks[steady:], pool, sessions, float(part.t[steady]), why)
+        resident = None if part.resident is None else part.resident[steady:]
+        return Growing(part.t[steady:], blocks[steady:], pool, sessions, float(part.t[steady]), why, resident)
     return _joined(part, blocks, pool, sessions, since, why)
 
 

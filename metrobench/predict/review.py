@@ -88,8 +88,8 @@ def review(
     onset = tuple(collapse["onset"]) if found and collapse["onset"] else None
     observed = None if onset is None else 0.5 * (onset[0] + onset[1])
     end = facts.t_stop if onset is None else onset[0]
-    seen = gauges(telemetry, facts, end)
     policy = policy.on_blocks(pool.block_size)
+    seen = gauges(telemetry, facts, end, exact=not policy.bounded)
     bounded = policy.bounded and holds(pool, policy, rates, probe.sessions)
     told = forecasts(seen, pool, FILLS)
     if not bounded and all(isinstance(each, str) for each in told):
@@ -177,8 +177,9 @@ def _never(found: Fit) -> Fit:
     return structs.replace(found, time=None, lower=None, upper=None, why=HELD)
 
 
-def gauges(telemetry: dict[str, Floats], facts: RunFacts, end: float) -> Gauges:
-    """The KV gauge of a run from t0 to `end`, and the sessions then open. Raises NotValidError where it has none."""
+def gauges(telemetry: dict[str, Floats], facts: RunFacts, end: float, *, exact: bool) -> Gauges:
+    """The KV gauge of a run from t0 to `end`, and the sessions then open; `exact`: each of their tokens holds its place
+    in the pool. Raises NotValidError where it has none."""
     t, used = telemetry["t"], telemetry.get("kv_usage", np.empty(0))
     kept = np.zeros(len(t), dtype=bool)
     if len(used) == len(t):
@@ -188,7 +189,8 @@ def gauges(telemetry: dict[str, Floats], facts: RunFacts, end: float) -> Gauges:
     accepted = [session for session in facts.sessions if not session.refused]
     closed = np.sort([np.inf if session.t_closed is None else session.t_closed for session in accepted])
     sessions = len(accepted) - np.searchsorted(closed, t[kept], side="right")
-    return Gauges(t[kept], used[kept], sessions.astype(np.float64), telemetry["resident_tokens"][kept])
+    moved = telemetry["resident_tokens"][kept]
+    return Gauges(t[kept], used[kept], sessions.astype(np.float64), moved, moved if exact else None)
 
 
 def _made(fill: float | None, found: Fit | str, observed: float | None, onset: tuple[float, ...] | None) -> Made:

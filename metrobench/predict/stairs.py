@@ -79,6 +79,15 @@ def fit_stairs(x: Floats, blocks: Floats, sessions: float, pool: Pool, slope: fl
     return found
 
 
+def stairs_on(level: float, rate: float, tokens: Floats, blocks: Floats, sessions: float, pool: Pool) -> list[Stair]:
+    """One line through known `tokens` of a session, each width with its misfit from the gauge. Shapes (n,)."""
+    size = pool.block_size
+    misfits = [np.square(sessions * mean_blocks(tokens, width, size) - blocks).sum() for width in WIDTHS * size]
+    return [
+        Stair(level, rate, float(width), float(misfit)) for width, misfit in zip(WIDTHS * size, misfits, strict=True)
+    ]
+
+
 def _refined(best: Stair, step: float, ratio: float, x: Floats, blocks: Floats, sessions: float, size: int) -> Stair:
     for _ in range(6):
         levels = best.level + np.linspace(-1.0, 1.0, 5) * step

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import heapq
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from metrobench.measure.frames import Floats
 from metrobench.predict.fit import Gauges
 from metrobench.predict.model import Pool
 from metrobench.schedule import GOLDEN
@@ -81,10 +82,16 @@ class Truth:
     gauges: Gauges
     full: float
     sessions: int
+    resident: Floats
+    """Tokens of all sessions at each sample."""
 
     def at_fill(self, fill: float) -> Gauges:
         """The samples up to the first that reads `fill`."""
         return self.gauges.until(int(np.argmax(self.gauges.used >= fill)) + 1)
+
+    def counted(self) -> Truth:
+        """The same by an engine that tells the tokens of its sessions."""
+        return replace(self, gauges=replace(self.gauges, resident=self.resident))
 
 
 def simulate(
@@ -118,7 +125,8 @@ def simulate(
     t = np.arange(every * rng.random(), full, every)
     seen = np.searchsorted(at, t - lag * rng.random(len(t)), side="right") - 1
     used = np.where(seen >= 0, held[seen.clip(0)], first.sum()) / pool.usable
-    return Truth(pool, Gauges(t, used, np.full(len(t), float(sessions))), full, sessions)
+    tokens = resident.sum() + np.concatenate([[0], np.cumsum(growth.ravel()[order])])[seen + 1]
+    return Truth(pool, Gauges(t, used, np.full(len(t), float(sessions))), full, sessions, tokens.astype(np.float64))
 
 
 def _turns(rng: np.random.Generator, frames: int, unit: float, listening: int, speaking: int) -> np.ndarray:

@@ -95,6 +95,26 @@ def test_hardly_any_run_is_refused(many: list[Told]) -> None:
     assert len(many) >= 0.97 * 2 * RUNS
 
 
+def test_known_tokens_date_it_closer_than_the_gauge_alone_and_their_interval_holds() -> None:
+    rng = np.random.default_rng(9)
+    runs = [random_run(rng, 6.0, 60.0, talks=bool(number % 4)) for number in range(120)]
+    for fill in (0.25, 0.5):
+        gauge = [each for number, truth in enumerate(runs) if (each := told(truth, fill, number)) is not None]
+        exact = [each for number, truth in enumerate(runs) if (each := told(truth.counted(), fill, number)) is not None]
+        assert len(exact) >= 116
+        assert np.median([each.error for each in exact]) < np.median([each.error for each in gauge])
+        assert np.median([each.width for each in exact]) < np.median([each.width for each in gauge])
+        assert np.mean([each.held for each in exact]) >= 0.93
+
+
+def test_frames_of_nearly_a_block_are_no_faster_growth_where_the_tokens_are_known() -> None:
+    truth = simulate(np.random.default_rng(7), sessions=256, pool=Pool(3328, 16), unit=1.0, listening=13, speaking=16)
+    gauge, exact = told(truth, 0.5, 1), told(truth.counted(), 0.5, 1)
+    assert gauge is not None and exact is not None
+    assert gauge.error > 0.04
+    assert exact.error < 0.015
+
+
 def test_on_small_pools_the_blocks_date_it_where_a_straight_line_is_off() -> None:
     rng = np.random.default_rng(6)
     runs = [random_run(rng, 7.0, 14.0, talks=False) for _ in range(40)]
