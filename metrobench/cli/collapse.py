@@ -135,11 +135,14 @@ def _run(
 
 def _model(bench: Bench, setting: Setting) -> dict[str, Odds]:
     """For each policy without a bound: the probability that the pool is full early enough to be named, by the model."""
+    from msgspec import structs
+
     from metrobench.corpus.stream import load_table
     from metrobench.policy import parse_policy
-    from metrobench.predict.odds import last_named, odds
-    from metrobench.predict.review import pool_of
+    from metrobench.predict.odds import foreseen, last_named, odds
+    from metrobench.predict.review import COLLAPSES, pool_of
     from metrobench.predict.talk import rates_of, voices_of
+    from metrobench.report.collapse_table import watched
     from metrobench.worker.features import SILENCE_DBFS
 
     found: dict[str, Odds] = {}
@@ -153,7 +156,10 @@ def _model(bench: Bench, setting: Setting) -> dict[str, Odds]:
         before = last_named(verdict["cut"], verdict["span"], setting.budget)
         # other seeds than those of the trials: the model must not know who talks when
         seed = bench.request.seed + int(bench.record.setting["trials"]) + 1
-        found[policy] = odds(pool, probe.sessions, rates, talk, setting.budget, seed, before)
+        told = odds(pool, probe.sessions, rates, talk, setting.budget, seed, before)
+        trials = [(each.seed, each.verdict["collapse"]["kind"] in COLLAPSES) for each in watched(bench.record, policy)]
+        own = foreseen(pool, probe.sessions, rates, talk, setting.budget, before, trials)
+        found[policy] = structs.replace(told, own=own)
     return found
 
 

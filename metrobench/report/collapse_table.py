@@ -43,7 +43,7 @@ def heading(record: Record) -> str:
 def conclude(record: Record, folder: Path, model: dict[str, Odds]) -> None:
     """Note in the record what its trials say, beside what the model says by policy."""
     policies = record.setting["kv"].split(",")
-    found = {policy: incidence([_trial(probe) for probe in _sound(record, policy)]) for policy in policies}
+    found = {policy: incidence([_trial(probe) for probe in watched(record, policy)]) for policy in policies}
     contrasts = [contrast(a, found[a], b, found[b]) for a, b in combinations(policies, 2)]
     record.result = {
         "policies": msgspec.to_builtins(found),
@@ -53,7 +53,7 @@ def conclude(record: Record, folder: Path, model: dict[str, Odds]) -> None:
         "silence": _silence(record, folder),
         "model": {policy: _against(told, found[policy]) for policy, told in model.items()},
         "forecasts": _forecasts(record.probes),
-        "tenths": {policy: _tenths(_sound(record, policy)) for policy in policies},
+        "tenths": {policy: _tenths(watched(record, policy)) for policy in policies},
     }
 
 
@@ -115,7 +115,14 @@ def _odds_words(policy: str, told: dict[str, Any]) -> str:
         return text
     lower, upper = (told["observed"][end] for end in ("lower", "upper"))
     where = "inside" if told["inside"] else "OUTSIDE"
-    return f"{text}: {where} the observed interval, {lower * 100:.1f} to {percent(upper)}"
+    return f"{text}: {where} the observed interval, {lower * 100:.1f} to {percent(upper)}{_own_words(told.get('own'))}"
+
+
+def _own_words(own: dict[str, Any] | None) -> str:
+    if own is None:
+        return ""
+    trials = own["trials"]
+    return f". By the audio of each trial itself {own['full']} of {trials} fill it by then; {own['agree']} went as told"
 
 
 def _tenths(probes: Sequence[ProbeRecord]) -> dict[str, Any]:
@@ -174,7 +181,7 @@ def _forecast_words(found: list[dict[str, Any]]) -> list[str]:
     return words
 
 
-def _sound(record: Record, policy: str) -> list[ProbeRecord]:
+def watched(record: Record, policy: str) -> list[ProbeRecord]:
     """Trials of a policy that were watched to their end."""
     return [
         probe

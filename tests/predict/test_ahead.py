@@ -7,7 +7,7 @@ import pytest
 
 from metrobench.predict.ahead import Follower
 from metrobench.predict.model import Pool, blocks_at
-from metrobench.predict.odds import last_named, odds
+from metrobench.predict.odds import Foreseen, foreseen, last_named, odds
 from metrobench.predict.talk import Load, Rates, crossings
 from tests.predict.recorded import paper
 
@@ -59,3 +59,14 @@ def test_odds_of_frames_that_are_all_alike_are_certain_but_for_the_phases() -> N
 
 def test_the_latest_onset_leaves_time_to_name_it() -> None:
     assert last_named(5.0, 60.0, 1.0) == 61.0
+
+
+def test_each_trial_is_told_by_its_own_audio() -> None:
+    pool, rates, share, seeds = Pool(60, 32), Rates(0.5, 6, 9), 0.5, range(10, 30)
+    nothing = np.zeros(4, dtype=np.int64)
+    times = crossings(pool, Load(np.zeros(4), nothing, rates, share, 0.5), seeds, 200)
+    before = float(np.sort(times)[12]) + 1e-6  # 13 of the 20 are full by then
+    outcomes = [(seed, bool(time <= before)) for seed, time in zip(seeds, times, strict=True)]
+    assert foreseen(pool, 4, rates, share, 0.5, before, outcomes) == Foreseen(trials=20, full=13, agree=20)
+    outcomes[3] = (outcomes[3][0], not outcomes[3][1])
+    assert foreseen(pool, 4, rates, share, 0.5, before, outcomes).agree == 19
