@@ -11,7 +11,7 @@ from types import TracebackType
 
 import numpy as np
 
-from metrobench.measure.slowdown import reference_cost, worst_slowdown
+from metrobench.measure.slowdown import REFERENCE_FEWEST, reference_cost, worst_slowdown
 
 SAMPLE_EVERY = 0.1
 """Seconds between samples."""
@@ -53,6 +53,13 @@ class SpeedMeter:
         reference = reference_cost(costs)
         inside = (times >= begin) & (times <= end)
         return worst_slowdown(times[inside], costs[inside], reference) if reference else None
+
+    def mean(self, begin: float, end: float) -> float | None:
+        """CPU seconds of the fixed piece of work, mean of the samples in between; None: too few."""
+        costs = np.array(self._costs[:])
+        times = np.array(self._times[: len(costs)])
+        inside = costs[(times >= begin) & (times <= end)]
+        return float(inside.mean()) if len(inside) >= REFERENCE_FEWEST else None
 
     def _run(self) -> None:
         with contextlib.suppress(OSError):
