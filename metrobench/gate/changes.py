@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from metrobench.gate.findings import Answer, Effect, Finding
 from metrobench.gate.groups import Group
@@ -14,6 +14,7 @@ from metrobench.gate.knee import RUN_SD, knee
 from metrobench.gate.moderated import PASS_RISK, Change, More, Value, contrast, enough, more, paired
 from metrobench.gate.rules import Rule
 from metrobench.gate.samples import Sample, Trial
+from metrobench.units import percent
 
 SEARCH_SD = 0.03
 """Expected standard deviation of log MSCS between searches of one deployment, beyond what a search resolves."""
@@ -41,8 +42,9 @@ def mscs_drop(rule: Rule, before: Group, now: Group, risk: float) -> Finding:
     }
     if None in middle:
         return _by_bounds(about, rule, _bounds(before), _bounds(now))
-    change = capacity_change(before.samples, now.samples)
-    return _decide(about, change, -math.log1p(-rule.limit), risk, SEARCH_DF, lambda x: -math.expm1(-x))
+    change, limit = capacity_change(before.samples, now.samples), -math.log1p(-rule.limit)
+    found = _decide(about, change, limit, risk, SEARCH_DF, lambda x: -math.expm1(-x))
+    return _but_for_the_machine(found, change, limit, *(_trials(each.samples) for each in (before, now)))
 
 
 def capacity_change(before: Sequence[Sample], now: Sequence[Sample]) -> Change:
@@ -67,8 +69,9 @@ def quantile_rise(rule: Rule, before: Group, now: Group, risk: float) -> Finding
         side = "the baseline" if not known[0] else "the current runs"
         return Finding(**about, answer=Answer.CANNOT_TELL, why=f"{side}: no {rule.metric}, too few frames or answers")
     about["baseline"], about["current"] = (math.exp(sum(map(math.log, side)) / len(side)) for side in known)
-    change = quantile_change(rule.metric, before, now)
-    return _decide(about, change, math.log1p(rule.limit), risk, QUANTILE_DF, math.expm1)
+    change, limit = quantile_change(rule.metric, before, now), math.log1p(rule.limit)
+    found = _decide(about, change, limit, risk, QUANTILE_DF, math.expm1)
+    return _but_for_the_machine(found, change, limit, before.trials, now.trials)
 
 
 def quantile_change(metric: str, before: Group, now: Group) -> Change:
@@ -106,6 +109,36 @@ def _decide(
     further = more(change, limit, risk, prior_df)
     wanted = further or enough(change)
     return Finding(**found, answer=Answer.CANNOT_TELL, more=wanted, why=_undecided(wanted, change, sure=bool(further)))
+
+
+def _but_for_the_machine(
+    found: Finding, change: Change, limit: float, before: Sequence[Trial], now: Sequence[Trial]
+) -> Finding:
+    """A change that the speed of the machine's own cores explains is none of the deployment's, and one that it may hide
+    is not absent: what is decided must stand with latency counted in work of a core as well."""
+    slower = _slower(before, now)
+    own = change.value - slower
+    if found.answer is Answer.FAIL and own <= limit:
+        told = f"{percent(math.expm1(slower), 0)} slower than for the baseline, which may be all there is"
+    elif found.answer is Answer.PASS and own > limit:
+        told = f"{percent(math.expm1(-slower), 0)} faster than for the baseline, which may hide a change"
+    else:
+        return found
+    why = f"the machine itself was {told}: measure again, or both with --interleave"
+    return structs.replace(found, answer=Answer.CANNOT_TELL, why=why, more=None)
+
+
+def _slower(before: Sequence[Trial], now: Sequence[Trial]) -> float:
+    """Log of how much longer the same work took on the machine's cores; 0 where that is not known of every run."""
+    sides = [[trial.work for trial in side if trial.work] for side in (before, now)]
+    if not all(sides) or [len(side) for side in sides] != [len(before), len(now)]:
+        return 0.0
+    means = [sum(map(math.log, side)) / len(side) for side in sides]
+    return means[1] - means[0]
+
+
+def _trials(samples: Sequence[Sample]) -> list[Trial]:
+    return [trial for sample in samples for trial in sample.trials]
 
 
 def _undecided(wanted: More | None, change: Change, *, sure: bool) -> str:

@@ -47,6 +47,8 @@ class Trial(Struct, frozen=True, kw_only=True):
     """Serving stopped for somebody."""
     forecast: Forecast | None = None
     """None: there is none of this run."""
+    work: Quantile = None
+    """CPU seconds of one fixed piece of work on the machine that measured, during the run; None: not known."""
 
 
 class Answered(Struct, frozen=True, kw_only=True):

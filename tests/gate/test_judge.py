@@ -54,6 +54,45 @@ def test_half_the_capacity_fails_with_its_size_and_the_test_named() -> None:
     assert "moderated t" in found.test
 
 
+P50: dict[str, object] = {"p50": {"max_rise": "20%"}}
+
+
+def on_cores(work: float | None, p50: float, count: int) -> list[Sample]:
+    """Runs on a machine whose cores take `work` seconds for the fixed piece of work."""
+    return [ran(trial(64, p50=p50 * scatter, work=work)) for scatter in (0.99, 1.0, 1.01)[:count]]
+
+
+@pytest.mark.parametrize(
+    ("work", "p50", "answer", "word"),
+    [
+        (1.0e-4, 0.030, Answer.FAIL, ""),  # the same cores
+        (1.1e-4, 0.030, Answer.FAIL, ""),  # somewhat slower ones: 36 % remain
+        (1.4e-4, 0.030, Answer.CANNOT_TELL, "40 % slower"),  # 7 % remain
+        (None, 0.030, Answer.FAIL, ""),
+        (1.0e-4, 0.020, Answer.PASS, ""),
+        (1.4e-4, 0.020, Answer.PASS, ""),  # as fast on slower cores
+        (0.7e-4, 0.020, Answer.CANNOT_TELL, "43 % faster"),  # a rise by 43 % would not be seen
+        (None, 0.020, Answer.PASS, ""),
+    ],
+)
+def test_what_the_speed_of_the_machine_explains_or_may_hide_is_not_decided(
+    work: float | None, p50: float, answer: Answer, word: str
+) -> None:
+    found = only(P50, on_cores(1.0e-4, 0.020, 3), on_cores(work, p50, 3))
+    assert found.answer is answer
+    assert word in found.why
+
+
+def test_a_capacity_that_fell_with_the_speed_of_the_machine_is_not_decided() -> None:
+    def searches(capacity: int, work: float) -> list[Sample]:
+        made = searched(capacity, capacity + 10)
+        return [replace(made, trials=tuple(replace(each, work=work) for each in made.trials))] * 3
+
+    assert only(DROP, searches(100, 1e-4), searches(60, 1e-4)).answer is Answer.FAIL
+    found = only(DROP, searches(100, 1e-4), searches(60, 1.6e-4))
+    assert found.answer is Answer.CANNOT_TELL and "slower" in found.why
+
+
 def test_what_lies_near_the_limit_cannot_be_told_and_says_how_many_more_would() -> None:
     found = only(DROP, [searched(100, 110)], [searched(92, 101)])
     assert found.answer is Answer.CANNOT_TELL
