@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection
 from typing import NamedTuple
 
@@ -22,7 +23,9 @@ class Spent(NamedTuple):
 def cpu_spent(cores: Collection[int] = ()) -> Spent:
     """Of `cores`; of the whole machine where none is named, or where cores switched off hide which is which."""
     each = psutil.cpu_times(percpu=True)
-    chosen = [each[core] for core in cores] if cores and max(cores) < len(each) else each
+    # only online cores are listed, in order: with some switched off a place in the list is no core's number
+    numbered = len(each) == os.sysconf("SC_NPROCESSORS_CONF")
+    chosen = [each[core] for core in cores] if cores and numbered else each
     # a guest's time is in the user's as well (proc(5), /proc/stat)
     total = sum(sum(times) - _of(times, "guest") - _of(times, "guest_nice") for times in chosen)
     steal = sum(_of(times, "steal") for times in chosen)

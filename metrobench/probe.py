@@ -229,7 +229,9 @@ def probe_plan(
         record.outcome = "interrupted"
     record.reasons += [*died, *([f"the server died: {death}"] if death else []), *complaint]
     record.aftermath = aftermath
-    record.core_work = _core_work(server, *measured)
+    if server.beside_meter is not None:
+        # not the engine's core: one that rests now and then says nothing
+        record.core_work = server.beside_meter.mean(*measured)
     record.forecasts = _forecasts(setting, record, facts, rows)
     record.wall_seconds = round(time.monotonic() - begin, 3)
     record.start_seconds = _between(begin, marks.get("connected"))
@@ -379,13 +381,6 @@ def _slowdown(server: Server, begin: float, end: float, shares: dict[str, float]
     meters = (server.engine_meter if busy else None, server.beside_meter)
     found = [meter.worst(begin, end) for meter in meters if meter is not None]
     return max((value for value in found if value is not None), default=None)
-
-
-def _core_work(server: Server, begin: float, end: float) -> dict[str, float]:
-    """What the same work cost on the metered cores."""
-    meters = (("engine", server.engine_meter), ("client", server.beside_meter))
-    found = {name: meter.mean(begin, end) for name, meter in meters if meter is not None}
-    return {name: value for name, value in found.items() if value is not None}
 
 
 def _between(begin: float | None, end: float | None) -> float | None:

@@ -123,9 +123,9 @@ class ProbeRecord(msgspec.Struct):
     """What was tried after a collapse, in order."""
     forecasts: list[Forecast] = msgspec.field(default_factory=list)
     """Of an embedded worker's pool."""
-    core_work: dict[str, float] = msgspec.field(default_factory=dict)
-    """CPU seconds of one fixed piece of work, mean of the run, on the cores of `engine` and `client`: how fast this
-    machine was just then. Empty: not metered."""
+    core_work: float | None = None
+    """CPU seconds of one fixed piece of work on the load process's core, mean of the run: how fast this machine was
+    just then. None: not metered."""
 
 
 class Record(msgspec.Struct):

@@ -135,12 +135,13 @@ def _run(
 
 def _model(bench: Bench, setting: Setting) -> dict[str, Odds]:
     """For each policy without a bound: the probability that the pool is full early enough to be named, by the model."""
-    from msgspec import structs
+    from msgspec import convert, structs
 
     from metrobench.corpus.stream import load_table
+    from metrobench.measure.collapse import Collapse, Kind
     from metrobench.policy import parse_policy
     from metrobench.predict.odds import foreseen, last_named, odds
-    from metrobench.predict.review import COLLAPSES, pool_of
+    from metrobench.predict.review import pool_of
     from metrobench.predict.talk import rates_of, voices_of
     from metrobench.report.collapse_table import watched
     from metrobench.worker.features import SILENCE_DBFS
@@ -157,7 +158,8 @@ def _model(bench: Bench, setting: Setting) -> dict[str, Odds]:
         # other seeds than those of the trials: the model must not know who talks when
         seed = bench.request.seed + int(bench.record.setting["trials"]) + 1
         told = odds(pool, probe.sessions, rates, talk, setting.budget, seed, before)
-        trials = [(each.seed, each.verdict["collapse"]["kind"] in COLLAPSES) for each in watched(bench.record, policy)]
+        seen = [(each.seed, convert(each.verdict["collapse"], Collapse)) for each in watched(bench.record, policy)]
+        trials = [(seed, end.in_incidence) for seed, end in seen if end.kind is not Kind.ENGINE_DEATH]
         own = foreseen(pool, probe.sessions, rates, talk, setting.budget, before, trials)
         found[policy] = structs.replace(told, own=own)
     return found

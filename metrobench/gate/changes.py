@@ -40,11 +40,17 @@ def mscs_drop(rule: Rule, before: Group, now: Group, risk: float) -> Finding:
         "current": middle[1],
         "records": (len(before.samples), len(now.samples)),
     }
+    slower = _slower(*([each.trials for each in group.samples] for group in (before, now)))
     if None in middle:
-        return _by_bounds(about, rule, _bounds(before), _bounds(now))
-    change, limit = capacity_change(before.samples, now.samples), -math.log1p(-rule.limit)
-    found = _decide(about, change, limit, risk, SEARCH_DF, lambda x: -math.expm1(-x))
-    return _but_for_the_machine(found, change, limit, *(_trials(each.samples) for each in (before, now)))
+        found = _by_bounds(about, rule, _bounds(before), _bounds(now))
+        same = _by_bounds(about, rule, _bounds(before), _bounds(now).at(slower))
+        return _but_for_the_machine(found, same, slower, alternately=False)
+    change = capacity_change(before.samples, now.samples)
+
+    def decide(seen: Change) -> Finding:
+        return _decide(about, seen, -math.log1p(-rule.limit), risk, SEARCH_DF, lambda x: -math.expm1(-x))
+
+    return _but_for_the_machine(decide(change), decide(_at(change, slower)), slower, alternately=change.paired)
 
 
 def capacity_change(before: Sequence[Sample], now: Sequence[Sample]) -> Change:
@@ -69,9 +75,13 @@ def quantile_rise(rule: Rule, before: Group, now: Group, risk: float) -> Finding
         side = "the baseline" if not known[0] else "the current runs"
         return Finding(**about, answer=Answer.CANNOT_TELL, why=f"{side}: no {rule.metric}, too few frames or answers")
     about["baseline"], about["current"] = (math.exp(sum(map(math.log, side)) / len(side)) for side in known)
-    change, limit = quantile_change(rule.metric, before, now), math.log1p(rule.limit)
-    found = _decide(about, change, limit, risk, QUANTILE_DF, math.expm1)
-    return _but_for_the_machine(found, change, limit, before.trials, now.trials)
+    change = quantile_change(rule.metric, before, now)
+    slower = _slower([before.trials], [now.trials])
+
+    def decide(seen: Change) -> Finding:
+        return _decide(about, seen, math.log1p(rule.limit), risk, QUANTILE_DF, math.expm1)
+
+    return _but_for_the_machine(decide(change), decide(_at(change, slower)), slower, alternately=change.paired)
 
 
 def quantile_change(metric: str, before: Group, now: Group) -> Change:
@@ -111,34 +121,36 @@ def _decide(
     return Finding(**found, answer=Answer.CANNOT_TELL, more=wanted, why=_undecided(wanted, change, sure=bool(further)))
 
 
-def _but_for_the_machine(
-    found: Finding, change: Change, limit: float, before: Sequence[Trial], now: Sequence[Trial]
-) -> Finding:
-    """A change that the speed of the machine's own cores explains is none of the deployment's, and one that it may hide
-    is not absent: what is decided must stand with latency counted in work of a core as well."""
-    slower = _slower(before, now)
-    own = change.value - slower
-    if found.answer is Answer.FAIL and own <= limit:
-        told = f"{percent(math.expm1(slower), 0)} slower than for the baseline, which may be all there is"
-    elif found.answer is Answer.PASS and own > limit:
-        told = f"{percent(math.expm1(-slower), 0)} faster than for the baseline, which may hide a change"
-    else:
+def _but_for_the_machine(found: Finding, same: Finding, slower: float, *, alternately: bool) -> Finding:
+    """What is decided must be decided alike on cores of one speed: `same` is the finding with the change that the
+    machine's own speed explains taken out. `alternately`: the records were measured so."""
+    if found.answer is same.answer or found.answer is Answer.CANNOT_TELL:
         return found
-    why = f"the machine itself was {told}: measure again, or both with --interleave"
+    if found.answer is Answer.FAIL:
+        told = f"{percent(math.expm1(slower), 0)} slower than for the baseline, which may be enough to break the rule"
+    else:
+        told = f"{percent(math.expm1(-slower), 0)} faster than for the baseline, which may hide a change"
+    advice = "measure again" if alternately else "measure again, or both with --interleave"
+    why = f"the machine itself was {told}: {advice}"
     return structs.replace(found, answer=Answer.CANNOT_TELL, why=why, more=None)
 
 
-def _slower(before: Sequence[Trial], now: Sequence[Trial]) -> float:
-    """Log of how much longer the same work took on the machine's cores; 0 where that is not known of every run."""
-    sides = [[trial.work for trial in side if trial.work] for side in (before, now)]
-    if not all(sides) or [len(side) for side in sides] != [len(before), len(now)]:
+def _at(change: Change, slower: float) -> Change:
+    """A change with what the machine's own speed explains taken out."""
+    return structs.replace(change, value=change.value - slower)
+
+
+def _slower(before: Sequence[Sequence[Trial]], now: Sequence[Sequence[Trial]]) -> float:
+    """Log of how much longer the same work took on the machine, mean over records; 0 where not every run tells."""
+    sides = [[trial.work for trials in side for trial in trials] for side in (before, now)]
+    if not all(sides) or not all(map(all, sides)):
         return 0.0
-    means = [sum(map(math.log, side)) / len(side) for side in sides]
-    return means[1] - means[0]
-
-
-def _trials(samples: Sequence[Sample]) -> list[Trial]:
-    return [trial for sample in samples for trial in sample.trials]
+    was, become = (
+        sum(sum(math.log(trial.work or 1.0) for trial in trials) / len(trials) for trials in side if trials)
+        / sum(1 for trials in side if trials)
+        for side in (before, now)
+    )
+    return become - was
 
 
 def _undecided(wanted: More | None, change: Change, *, sure: bool) -> str:
@@ -160,6 +172,10 @@ def _records(count: int, what: str) -> str:
 class _Bounds(Struct, frozen=True):
     low: float
     high: float
+
+    def at(self, slower: float) -> _Bounds:
+        """On a machine as fast as the baseline's."""
+        return _Bounds(self.low * math.exp(slower), self.high * math.exp(slower))
 
 
 def _by_bounds(about: dict[str, Any], rule: Rule, before: _Bounds, now: _Bounds) -> Finding:

@@ -54,7 +54,7 @@ def drift(table: FrameTable) -> Drift:
             absent[name] = "the run does not cover this age, or half of its frames have no answer"
     for name, value in (("first_tenth_p50", first), ("last_tenth_p50", last)):
         if value is None:
-            absent[name] = "the run ended before, or half of its frames have no answer"
+            absent[name] = "the run ended before it, or half of its frames have no answer"
     due = span.due
     blocks, slope, trend, steady = 0, None, None, None
     if due.any():

@@ -8,7 +8,7 @@ futures drawn from the fit, by a seed. A wander goes on from where it is now, so
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from msgspec import Struct
@@ -88,7 +88,7 @@ def fit(gauges: Gauges, pool: Pool | None, seed: int = 0) -> Fit:
     seen = _thin(part)
     slope = _slope(seen)
     straight = (seen.pool.usable - float(np.median(seen.blocks - slope * seen.x))) / slope
-    stairs = _stairs(seen, slope)
+    seen, stairs = _stairs(seen, slope)
     best = min(stairs, key=lambda stair: stair.misfit)
     dates = _draws(seen, stairs, best, np.random.default_rng(seed)) + seen.middle
     lower, time, upper = (max(made_at, float(date)) for date in np.quantile(dates, [0.025, 0.5, 0.975]))
@@ -156,14 +156,15 @@ def _slope(seen: _Seen) -> float:
     return slope
 
 
-def _stairs(seen: _Seen, slope: float) -> list[Stair]:
-    """The best line for each width; where the tokens are known there is one line, and the gauge tells the width.
-    Frames of nearly a block make the gauge climb a block a frame for a while, which is no measure of tokens."""
+def _stairs(seen: _Seen, slope: float) -> tuple[_Seen, list[Stair]]:
+    """The best line for each width, and what it rests on; where the tokens are known there is one line, and the gauge
+    tells the width. Frames of nearly a block make the gauge climb a block a frame for a while, no measure of tokens."""
     line = None if seen.tokens is None else theil_sen(seen.x, seen.tokens)
     if seen.tokens is None or line is None or line.value <= 0.0:
-        return fit_stairs(seen.x, seen.blocks, seen.sessions, seen.pool, slope)
+        blind = replace(seen, tokens=None)
+        return blind, fit_stairs(seen.x, seen.blocks, seen.sessions, seen.pool, slope)
     level = float(np.median(seen.tokens - line.value * seen.x))
-    return stairs_on(level, line.value, seen.tokens, seen.blocks, seen.sessions, seen.pool)
+    return seen, stairs_on(level, line.value, seen.tokens, seen.blocks, seen.sessions, seen.pool)
 
 
 def _draws(seen: _Seen, stairs: Sequence[Stair], best: Stair, rng: np.random.Generator) -> Floats:

@@ -103,6 +103,9 @@ def growing_part(gauges: Gauges, pool: Pool | None) -> Growing | Standing:
         return Standing(True, since, since, len(gauges.t) - first, "the pool is full")
     first, fell = _last_fall(gauges, size)
     part = gauges.since(first)
+    if fell:
+        # who was preempted has tokens and no place for them
+        part = replace(part, resident=None)
     _enough(len(part.t), f"{len(part.t)} since {fell}" if fell else f"{len(part.t)}")
     if not part.used[-1] > 0.0:
         raise NotValidError("the KV gauge is at 0: no session holds anything", "start the load, then ask again")

@@ -135,7 +135,7 @@ def _trial(stored: Stored, probe: ProbeRecord, forecast: bool) -> Trial:
         collapse=kind,
         collapsed=kind in COLLAPSES,
         forecast=_forecast(stored, probe) if forecast and stored.record.kind == "run" else None,
-        work=_positive(probe.core_work.get("engine")),
+        work=_positive(probe.core_work),
     )
 
 

@@ -13,7 +13,7 @@ from metrobench.gate.judge import judge
 from metrobench.gate.knee import RUN_SD, knee
 from metrobench.gate.moderated import Value, contrast, more, paired
 from metrobench.gate.rules import default_policy, parse_policy
-from metrobench.gate.samples import Forecast, Sample, Trial
+from metrobench.gate.samples import Forecast, Pair, Sample, Trial
 from metrobench.measure.growth import Slope
 from metrobench.measure.intervals import Share
 from tests.gate.simulated import CONDITIONS, alternating, sample, trial
@@ -72,6 +72,7 @@ def on_cores(work: float | None, p50: float, count: int) -> list[Sample]:
         (1.0e-4, 0.020, Answer.PASS, ""),
         (1.4e-4, 0.020, Answer.PASS, ""),  # as fast on slower cores
         (0.7e-4, 0.020, Answer.CANNOT_TELL, "43 % faster"),  # a rise by 43 % would not be seen
+        (0.9e-4, 0.021, Answer.CANNOT_TELL, "11 % faster"),  # 17 % remain, whose upper bound is above 20 %
         (None, 0.020, Answer.PASS, ""),
     ],
 )
@@ -91,6 +92,25 @@ def test_a_capacity_that_fell_with_the_speed_of_the_machine_is_not_decided() -> 
     assert only(DROP, searches(100, 1e-4), searches(60, 1e-4)).answer is Answer.FAIL
     found = only(DROP, searches(100, 1e-4), searches(60, 1.6e-4))
     assert found.answer is Answer.CANNOT_TELL and "slower" in found.why
+
+
+def test_an_open_search_on_slower_cores_proves_no_drop() -> None:
+    def at(made: Sample, work: float) -> Sample:
+        return replace(made, trials=tuple(replace(each, work=work) for each in made.trials))
+
+    before, none_passed = searched(100, 110), sample(trial(60, "failed"), trial(60, "failed"))
+    assert only(DROP, [at(before, 1e-4)], [at(none_passed, 1e-4)]).answer is Answer.FAIL
+    found = only(DROP, [at(before, 1e-4)], [at(none_passed, 1.6e-4)])
+    assert found.answer is Answer.CANNOT_TELL and "60 % slower" in found.why
+
+
+def test_records_measured_alternately_are_not_told_to_be() -> None:
+    def side(name: str, work: float, p50: float) -> list[Sample]:
+        pairs = [Pair("p", place, name) for place in (1, 2, 3)]
+        return [replace(each, pair=pair) for each, pair in zip(on_cores(work, p50, 3), pairs, strict=True)]
+
+    found = only(P50, side("a", 1.0e-4, 0.020), side("b", 1.4e-4, 0.030))
+    assert found.answer is Answer.CANNOT_TELL and found.why.endswith("measure again")
 
 
 def test_what_lies_near_the_limit_cannot_be_told_and_says_how_many_more_would() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 import numpy as np
@@ -113,6 +113,22 @@ def test_frames_of_nearly_a_block_are_no_faster_growth_where_the_tokens_are_know
     assert gauge is not None and exact is not None
     assert gauge.error > 0.04
     assert exact.error < 0.015
+
+
+def test_tokens_that_stand_still_beside_a_growing_gauge_are_not_believed() -> None:
+    truth = simulate(np.random.default_rng(3), sessions=30, pool=Pool(3001, 16), unit=0.5, listening=6, speaking=9)
+    still = replace(truth, gauges=replace(truth.gauges, resident=np.zeros_like(truth.resident)))
+    gauge, found = told(truth, 0.5, 1), told(still, 0.5, 1)
+    assert gauge is not None and found is not None
+    assert found.fit == gauge.fit
+
+
+def test_after_a_fall_tokens_say_nothing_for_preempted_sessions_keep_theirs() -> None:
+    t = np.arange(0.0, 60.0, 0.5)
+    used = np.where(t < 40.0, 0.0247 * t, 0.5 + 0.01 * (t - 40.0))
+    tokens = 8 * 400.0 * t
+    pool, eight = Pool(9_001, 32), np.full(len(t), 8.0)
+    assert fit(Gauges(t, used, eight, tokens, tokens), pool) == fit(Gauges(t, used, eight, tokens), pool)
 
 
 def test_on_small_pools_the_blocks_date_it_where_a_straight_line_is_off() -> None:
