@@ -46,21 +46,16 @@ def certificate(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def address(certificate: Path) -> Iterator[str]:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.load_cert_chain(certificate / "cert.pem", certificate / "key.pem")
-    started, port = threading.Event(), 0
     loop = asyncio.new_event_loop()
-
-    async def serve() -> None:
-        nonlocal port
-        server = await ws_create_server(lambda _: Greeter(), "127.0.0.1", 0, ssl=context)
-        port = server.sockets[0].getsockname()[1]
-        started.set()
-
-    thread = threading.Thread(target=lambda: (loop.create_task(serve()), loop.run_forever()), daemon=True)
+    server = loop.run_until_complete(ws_create_server(lambda _: Greeter(), "127.0.0.1", 0, ssl=context))
+    thread = threading.Thread(target=loop.run_forever, daemon=True)
     thread.start()
-    assert started.wait(10)
-    yield f"wss://127.0.0.1:{port}/v1/realtime"
+    yield f"wss://127.0.0.1:{server.sockets[0].getsockname()[1]}/v1/realtime"
     loop.call_soon_threadsafe(loop.stop)
     thread.join(10)
+    server.close()
+    loop.run_until_complete(asyncio.sleep(0))
+    loop.close()
 
 
 def test_an_unknown_certificate_is_not_trusted(address: str) -> None:
