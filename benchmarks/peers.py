@@ -115,7 +115,9 @@ def first_answer(tape: Path) -> str:
     )
     decode = endpoint.decoder()
     seen: list[float] = []
-    for entry in said.entries:
+    # after the client's last word a server may flush what it holds back, all at once
+    words = [place for place, entry in enumerate(said.entries) if entry.who != "server" and entry.t is not None]
+    for entry in said.entries[: words[-1] if words else None]:
         if entry.who != "server" or entry.close is not None:
             continue
         found = decode(entry.payload)
@@ -166,7 +168,7 @@ def row_of(peer: Peer, check: dict[str, Any], capacity: dict[str, Any], run: dic
         return [peer.name, peer.protocol, "", "none", failed[0], "", "", first]
     result, (last,) = capacity["result"] or {}, run["probes"]
     mscs = result.get("mscs", {"lo": None, "hi": None})
-    low, high = ("?" if mscs[end] is None else mscs[end] for end in ("lo", "hi"))
+    low, high = (mscs[end] or "?" for end in ("lo", "hi"))
     limit = result["limited_by"]["limit"] if result else f"nothing found: exit {capacity['exit']}"
     misses = last["verdict"]["misses"]
     shown = f"{last['sessions']}: {last['outcome']}, {misses['missed']} of {misses['due']} missed"
