@@ -2,7 +2,7 @@
 
     pip install -e ".[cpu,quality,spoken]"
     python -m benchmarks.cascade --port 8700                     # prints its address, until Ctrl-C
-    metrobench quality --endpoint ws://127.0.0.1:8700/v1/realtime --deadline 8s --at-once 2
+    metrobench quality --endpoint ws://127.0.0.1:8700/v1/realtime --deadline 8s --at-once 1
 
 Something real for `metrobench quality --endpoint` where no speech model can be had. Each session is one conversation
 whose whole KV cache stays; an utterance ends after QUIET seconds of silence. One thread serves all sessions, in order.
