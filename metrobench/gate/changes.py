@@ -45,12 +45,8 @@ def mscs_drop(rule: Rule, before: Group, now: Group, risk: float) -> Finding:
         found = _by_bounds(about, rule, _bounds(before), _bounds(now))
         same = _by_bounds(about, rule, _bounds(before), _bounds(now).at(slower))
         return _but_for_the_machine(found, same, slower, alternately=False)
-    change = capacity_change(before.samples, now.samples)
-
-    def decide(seen: Change) -> Finding:
-        return _decide(about, seen, -math.log1p(-rule.limit), risk, SEARCH_DF, lambda x: -math.expm1(-x))
-
-    return _but_for_the_machine(decide(change), decide(_at(change, slower)), slower, alternately=change.paired)
+    change, limit = capacity_change(before.samples, now.samples), -math.log1p(-rule.limit)
+    return _decide(about, change, limit, risk, SEARCH_DF, lambda x: -math.expm1(-x), slower)
 
 
 def capacity_change(before: Sequence[Sample], now: Sequence[Sample]) -> Change:
@@ -75,13 +71,9 @@ def quantile_rise(rule: Rule, before: Group, now: Group, risk: float) -> Finding
         side = "the baseline" if not known[0] else "the current runs"
         return Finding(**about, answer=Answer.CANNOT_TELL, why=f"{side}: no {rule.metric}, too few frames or answers")
     about["baseline"], about["current"] = (math.exp(sum(map(math.log, side)) / len(side)) for side in known)
-    change = quantile_change(rule.metric, before, now)
+    change, limit = quantile_change(rule.metric, before, now), math.log1p(rule.limit)
     slower = _slower([before.trials], [now.trials])
-
-    def decide(seen: Change) -> Finding:
-        return _decide(about, seen, math.log1p(rule.limit), risk, QUANTILE_DF, math.expm1)
-
-    return _but_for_the_machine(decide(change), decide(_at(change, slower)), slower, alternately=change.paired)
+    return _decide(about, change, limit, risk, QUANTILE_DF, math.expm1, slower)
 
 
 def quantile_change(metric: str, before: Group, now: Group) -> Change:
@@ -96,6 +88,21 @@ def quantile_change(metric: str, before: Group, now: Group) -> Change:
 
 
 def _decide(
+    about: dict[str, Any],
+    change: Change,
+    limit: float,
+    risk: float,
+    prior_df: float,
+    share: Callable[[float], float],
+    slower: float,
+) -> Finding:
+    """The answer that also holds with what the machine's own speed explains taken out."""
+    own = structs.replace(change, value=change.value - slower)
+    found, same = (_judged(about, each, limit, risk, prior_df, share) for each in (change, own))
+    return _but_for_the_machine(found, same, slower, alternately=change.paired)
+
+
+def _judged(
     about: dict[str, Any],
     change: Change,
     limit: float,
@@ -135,22 +142,20 @@ def _but_for_the_machine(found: Finding, same: Finding, slower: float, *, altern
     return structs.replace(found, answer=Answer.CANNOT_TELL, why=why, more=None)
 
 
-def _at(change: Change, slower: float) -> Change:
-    """A change with what the machine's own speed explains taken out."""
-    return structs.replace(change, value=change.value - slower)
-
-
 def _slower(before: Sequence[Sequence[Trial]], now: Sequence[Sequence[Trial]]) -> float:
     """Log of how much longer the same work took on the machine, mean over records; 0 where not every run tells."""
-    sides = [[trial.work for trials in side for trial in trials] for side in (before, now)]
-    if not all(sides) or not all(map(all, sides)):
-        return 0.0
-    was, become = (
-        sum(sum(math.log(trial.work or 1.0) for trial in trials) / len(trials) for trials in side if trials)
-        / sum(1 for trials in side if trials)
-        for side in (before, now)
-    )
-    return become - was
+    was, become = (_log_work(side) for side in (before, now))
+    return 0.0 if was is None or become is None else become - was
+
+
+def _log_work(records: Sequence[Sequence[Trial]]) -> float | None:
+    means = []
+    for trials in records:
+        known = [math.log(trial.work) for trial in trials if trial.work]
+        if not known or len(known) < len(trials):
+            return None
+        means.append(sum(known) / len(known))
+    return sum(means) / len(means) if means else None
 
 
 def _undecided(wanted: More | None, change: Change, *, sure: bool) -> str:

@@ -134,7 +134,7 @@ def _tenths(probes: Sequence[ProbeRecord]) -> dict[str, Any]:
         seen = [drift[f"{name}_tenth_p50"] for drift in told]
         answered = sorted(value for value in seen if value is not None)
         middle = (len(seen) - 1) // 2
-        found[name] = answered[middle] if middle < len(answered) else None
+        found[name] = answered[middle] if 0 <= middle < len(answered) else None
         found[f"{name}_answered"] = len(answered)
     return found
 

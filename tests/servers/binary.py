@@ -9,13 +9,12 @@ from __future__ import annotations
 import json
 import os
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import uvloop
-from picows import WSFrame, WSMsgType, WSTransport
+from picows import WSMsgType, WSTransport
 
 from metrobench.endpoints import ogg, opus
 from tests.servers.truth import Script, TruthServer, World, _serve, _Session
@@ -33,7 +32,6 @@ class _Binary(_Session):
     def __init__(self, world: World, number: int) -> None:
         super().__init__(world, number)
         self.rate = RATE
-        self.parts = bytearray()
 
     def on_ws_connected(self, transport: WSTransport) -> None:
         self.transport = transport
@@ -44,25 +42,6 @@ class _Binary(_Session):
             self.turn_away()
             return
         self.world.loop.call_later(script.accept_delay, self.welcome)
-
-    def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
-        if frame.msg_type == WSMsgType.CLOSE:
-            super().on_ws_frame(transport, frame)
-        elif frame.msg_type in (WSMsgType.BINARY, WSMsgType.CONTINUATION):
-            self.parts += frame.get_payload_as_bytes()
-            if frame.fin:
-                message = bytes(self.parts)
-                self.parts.clear()
-                self.hear(message)
-
-    def heard(self, samples: int) -> None:
-        """So many more samples of audio."""
-        script = self.world.script
-        self.world.first_audio = self.world.first_audio or time.monotonic()
-        self.samples += samples
-        while self.open and self.samples >= round((script.first_ready + self.frame * script.unit) * self.rate):
-            self.consume(self.frame)
-            self.frame += 1
 
     def send(self, message: bytes) -> None:
         """One binary message, in two fragments where the script says so."""
@@ -85,7 +64,7 @@ class _Binary(_Session):
     def turn_away(self) -> None:
         raise NotImplementedError
 
-    def hear(self, message: bytes) -> None:
+    def receive(self, message: bytes) -> None:
         raise NotImplementedError
 
     def error_message(self, text: str) -> bytes:
@@ -112,11 +91,11 @@ class MoshiSession(_Binary):
     def turn_away(self) -> None:
         self.close(1013, "busy")
 
-    def hear(self, message: bytes) -> None:
+    def receive(self, message: bytes) -> None:
         if message[:1] != b"\x01":
             return
         packets = [packet for packet in ogg.packets(message[1:]) if not opus.is_header(packet)]
-        self.heard(round(sum(map(opus.duration, packets)) * RATE))
+        self.add(round(sum(map(opus.duration, packets)) * RATE))
 
     def speak(self, k: int) -> None:
         before = b"" if self.pages else self.headers()
@@ -146,11 +125,11 @@ class KyutaiSession(_Binary):
         self.send(self.error_message("no free channels"))
         self.close(1005, "")
 
-    def hear(self, message: bytes) -> None:
+    def receive(self, message: bytes) -> None:
         said = msgspec.msgpack.decode(message)
         if said["type"] == "Audio":
             assert all(-1.0 <= sample <= 1.0 for sample in said["pcm"])
-            self.heard(len(said["pcm"]))
+            self.add(len(said["pcm"]))
 
     def speak(self, k: int) -> None:
         KyutaiSession.steps += 1

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import base64
 import json
-import time
 from typing import Any
 
-from picows import WSFrame, WSMsgType, WSTransport
+from picows import WSTransport
 
 from tests.servers.truth import World, _Session
 
@@ -23,7 +22,6 @@ class JsonSession(_Session):
         super().__init__(world, number)
         self.rate = self.hertz
         self.configured = False
-        self.parts = bytearray()
         self.clock = 0
 
     def on_ws_connected(self, transport: WSTransport) -> None:
@@ -36,16 +34,9 @@ class JsonSession(_Session):
         elif self.speaks_first:
             self.world.loop.call_later(script.accept_delay, self.greet)
 
-    def on_ws_frame(self, transport: WSTransport, frame: WSFrame) -> None:
-        if frame.msg_type == WSMsgType.CLOSE:
-            super().on_ws_frame(transport, frame)
-        elif frame.msg_type in (WSMsgType.TEXT, WSMsgType.CONTINUATION):
-            self.parts += frame.get_payload_as_bytes()
-            if frame.fin:
-                message = json.loads(bytes(self.parts))
-                self.parts.clear()
-                if self.world.script.greet and self.open and self.number not in self.world.script.queued:
-                    self.take(message)
+    def receive(self, message: bytes) -> None:
+        if self.world.script.greet and self.open and self.number not in self.world.script.queued:
+            self.take(json.loads(message))
 
     def say(self, message: dict[str, Any]) -> None:
         if self.world.script.strange and message["type"] != "error":
@@ -56,14 +47,6 @@ class JsonSession(_Session):
     def heard(self, audio: str, rate: int | None = None) -> None:
         """Audio in base64 has come."""
         self.add(len(base64.b64decode(audio, validate=True)) // 2)
-
-    def add(self, samples: int) -> None:
-        script = self.world.script
-        self.world.first_audio = self.world.first_audio or time.monotonic()
-        self.samples += samples
-        while self.open and self.samples >= round((script.first_ready + self.frame * script.unit) * self.rate):
-            self.consume(self.frame)
-            self.frame += 1
 
     def later(self, seconds: float, message: dict[str, Any]) -> None:
         self.world.loop.call_later(seconds, self.say, message)

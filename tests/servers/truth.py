@@ -108,6 +108,7 @@ class _Session(WSListener):  # type: ignore[misc]
         self.frame = 0
         self.open = True
         self.counted = False
+        self.parts = bytearray()
 
     def on_ws_connected(self, transport: WSTransport) -> None:
         self.transport = transport
@@ -133,27 +134,41 @@ class _Session(WSListener):  # type: ignore[misc]
             self.open = False
             transport.send_close(frame.get_close_code())
             transport.disconnect()
-        elif frame.msg_type == WSMsgType.TEXT and self.world.script.greet:
-            self.handle(json.loads(frame.get_payload_as_bytes()))
+        elif frame.msg_type in (self.wire, WSMsgType.CONTINUATION):
+            self.parts += frame.get_payload_as_bytes()
+            if frame.fin:
+                message = bytes(self.parts)
+                self.parts.clear()
+                self.receive(message)
 
     def on_ws_disconnected(self, transport: WSTransport) -> None:
         self.open = False
         self.world.open -= self.counted
         self.counted = False
 
+    def receive(self, message: bytes) -> None:
+        """A whole message."""
+        if self.world.script.greet:
+            self.handle(json.loads(message))
+
     def handle(self, message: dict[str, Any]) -> None:
-        script, world = self.world.script, self.world
+        world = self.world
         if message["type"] == "session.update":
             session = message["session"]
             self.rate = session["audio"]["input"]["format"]["rate"]
             fill = session.get("metrobench", {}).get("fill_tokens", 0)
-            world.loop.call_later(script.accept_delay, self.accept, fill)
+            world.loop.call_later(world.script.accept_delay, self.accept, fill)
         elif message["type"] == "input_audio_buffer.append":
-            world.first_audio = world.first_audio or time.monotonic()
-            self.samples += len(message["audio"]) * 3 // 4 // 2 - message["audio"].count("=") // 2
-            while self.open and self.samples >= round((script.first_ready + self.frame * script.unit) * self.rate):
-                self.consume(self.frame)
-                self.frame += 1
+            self.add(len(message["audio"]) * 3 // 4 // 2 - message["audio"].count("=") // 2)
+
+    def add(self, samples: int) -> None:
+        """So many more samples of audio, and the frames that they complete."""
+        script = self.world.script
+        self.world.first_audio = self.world.first_audio or time.monotonic()
+        self.samples += samples
+        while self.open and self.samples >= round((script.first_ready + self.frame * script.unit) * self.rate):
+            self.consume(self.frame)
+            self.frame += 1
 
     def accept(self, fill: int) -> None:
         self.say({"type": "session.updated", "session": self.describe(fill)})
