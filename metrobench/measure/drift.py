@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 from msgspec import Struct
 
 from metrobench.measure.frames import Floats, FrameTable
 from metrobench.measure.growth import Slope, block_index, block_medians, ranked_latency, theil_sen
+from metrobench.measure.plan import Plan
 
 MIN_BLOCKS = 8
 """Fewest blocks for a drift."""
@@ -47,8 +49,7 @@ def drift(table: FrameTable) -> Drift:
     """Drift of a run: the slope over the measured span, the columns from the start of the sessions."""
     plan, span = table.plan, table.span
     absent: dict[str, str] = {}
-    early, late = _age_median(table, EARLY), _age_median(table, LATE)
-    first, last = _tenths(table)
+    early, late, first, last = _age_medians(table, (EARLY, LATE, *_tenths(plan)))
     for name, value in (("early_p50", early), ("late_p50", late)):
         if value is None:
             absent[name] = "the run does not cover this age, or half of its frames have no answer"
@@ -87,21 +88,22 @@ def mann_kendall(values: Floats) -> float:
     return math.erfc(z / math.sqrt(2.0))
 
 
-def _tenths(table: FrameTable) -> tuple[float | None, float | None]:
-    """Median L at the ages of the first and of the last tenth of what was planned; at least one frame each."""
-    plan = table.plan
+def _tenths(plan: Plan) -> tuple[tuple[float, float], tuple[float, float]]:
+    """Ages of the first and of the last tenth of what was planned; at least one frame each."""
     end = (plan.cut_frames + plan.frames) * plan.unit
     share = max(0.1 * end, plan.unit)
-    return _age_median(table, (0.0, share)), _age_median(table, (end - share, end))
+    return (0.0, share), (end - share, end)
 
 
-def _age_median(table: FrameTable, ages: tuple[float, float]) -> float | None:
-    span = table.whole
-    age = span.ready - (table.ready[:, :1] - table.plan.unit)
-    inside = span.due & (age > ages[0]) & (age <= ages[1])
-    known = inside & span.answered
-    if not inside.any() or float(age[span.due].max()) < ages[1] - table.plan.unit:
-        return None
-    ranks = np.where(known, span.latency, np.inf)[inside]
-    middle = float(np.median(ranks))
-    return middle if math.isfinite(middle) else None
+def _age_medians(table: FrameTable, spans: Sequence[tuple[float, float]]) -> list[float | None]:
+    """Median L at the ages of each span; None: the run does not reach it, or half of its frames have no answer."""
+    whole = table.whole
+    age = (whole.ready - (table.ready[:, :1] - table.plan.unit))[whole.due]
+    latency = np.where(whole.answered, whole.latency, np.inf)[whole.due]
+    oldest = float(age.max()) if age.size else 0.0
+    found: list[float | None] = []
+    for begin, end in spans:
+        inside = latency[(age > begin) & (age <= end)]
+        middle = float(np.median(inside)) if inside.size and oldest >= end - table.plan.unit else math.inf
+        found.append(middle if math.isfinite(middle) else None)
+    return found
