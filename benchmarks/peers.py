@@ -1,6 +1,6 @@
 """`metrobench check`, `capacity` and `run` against every real peer that is installed here, one after another.
 
-    make .peers/.moshi .peers/.voxtral .peers/.wire        # once; or make test-peers
+    make .peers/.moshi .peers/.voxtral .peers/.qwen3asr .peers/.wire        # once; or make test-peers
     python -m benchmarks.peers [--out build/peers] [--only moshi,vllm-voxtral] [--seconds 100]
 
 At most about 15 minutes on a quiet machine of two cores. What is done is kept in --out, so that a run that was cut off
@@ -78,6 +78,7 @@ PEERS = {
         "sglang-omni 0.1.9 wire, 30 ms a unit", wire(wire_servers.sglang_omni, 30, 8), "sglang-omni", "moshi", 8
     ),
     "vllm-voxtral": Peer("vLLM 0.32, tiny Voxtral", vllm_server.vllm_server, "vllm-realtime", "voxtral-realtime", 32),
+    "vllm-qwen3-asr": Peer("vLLM 0.32, tiny Qwen3-ASR", vllm_server.qwen3_asr_server, "vllm-realtime", "qwen3-asr", 16),
     "serve": Peer("metrobench serve", own_server, "realtime", "minicpm-o", 400),
 }
 """By the names to ask for them."""

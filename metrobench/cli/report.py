@@ -39,6 +39,7 @@ ENDINGS = {
     type=click.Choice(FORMATS),
     help="[default: what the name after --out ends in, else terminal]",
 )
+@options.as_json
 @click.option(
     "--rows",
     type=click.Choice(["runs", "frames"]),
@@ -49,7 +50,9 @@ ENDINGS = {
 @click.option("--out", type=click.Path(path_type=Path), metavar="FILE", help="Write to this file.")
 @click.option("--why", type=options.Whole(0), metavar="N", help="Why session N of a ramp was refused, and no more.")
 @options.debug
-def report(run: tuple[Path, ...], form: str | None, rows: str, out: Path | None, why: int | None) -> None:
+def report(
+    run: tuple[Path, ...], form: str | None, as_json: bool, rows: str, out: Path | None, why: int | None
+) -> None:
     """Show stored records again. Never measures.
 
     RUN is a run folder, its run.json, or a folder of run folders. Without RUN: the newest run under reports/. Several
@@ -59,7 +62,9 @@ def report(run: tuple[Path, ...], form: str | None, rows: str, out: Path | None,
     """
     from metrobench.errors import UsageError
 
-    form = form or _by_name(out)
+    if as_json and form not in (None, "json"):
+        raise UsageError(f"--json and --format {form} are two formats", "leave one of them out")
+    form = "json" if as_json else form or _by_name(out)
     if rows == "frames" and form != "csv":
         raise UsageError("--rows frames is for --format csv")
     if out is not None and out.is_dir():

@@ -10,8 +10,8 @@ from metrobench.admission.aimd import Gains
 from metrobench.admission.base import Decision, Observation
 from metrobench.admission.choice import Choice, make_door
 from metrobench.units import seconds
-from metrobench.worker.conversation import server_error
 from metrobench.worker.engine import EngineStats
+from metrobench.worker.outbox import server_error
 from metrobench.worker.sessions import Session
 
 SHORTEST_PERIOD = 1.0

@@ -14,8 +14,11 @@ import msgspec
 import numpy as np
 import pybase64
 
+from metrobench.worker.client_events import ClientEvent, Format, Own, RefusedError, decode_event
 from metrobench.worker.engine import Engine
 from metrobench.worker.features import Extractor, Samples
+from metrobench.worker.outbox import Outbox
+from metrobench.worker.response import Response
 from metrobench.worker.sessions import FrameDone, Session, SessionRules
 from metrobench.worker.turnstile import Turnstile
 
@@ -50,57 +53,6 @@ class Shared:
     """None: every frame goes to the engine as soon as it is complete."""
 
 
-class _Format(msgspec.Struct):
-    type: str = "audio/pcm"
-    rate: int | None = None
-
-
-class _Input(msgspec.Struct):
-    format: _Format | None = None
-    turn_detection: Any = msgspec.UNSET
-
-
-class _Audio(msgspec.Struct):
-    input: _Input | None = None
-
-
-class _Own(msgspec.Struct):
-    fill_tokens: int = 0
-    budget_ms: float | None = None
-
-
-class _Update(msgspec.Struct):
-    audio: _Audio | None = None
-    metrobench: _Own | None = None
-
-
-class _ClientEvent(msgspec.Struct):
-    type: str
-    event_id: str | None = None
-    audio: str | None = None
-    session: _Update | None = None
-
-
-class _RefusedError(Exception):
-    """A client event that cannot be done: it is answered, the socket stays open."""
-
-    def __init__(self, code: str, message: str, param: str | None = None) -> None:
-        super().__init__(message)
-        self.code = code
-        self.message = message
-        self.param = param
-
-
-@dataclass(slots=True)
-class _Response:
-    id: str
-    item: str
-    text: list[str]
-
-
-_decode_event = msgspec.json.Decoder(_ClientEvent).decode
-
-
 class Conversation:
     """Protocol state of one socket; a sessions.Listener. `close` is called once, with a code and a reason."""
 
@@ -113,17 +65,16 @@ class Conversation:
         close: Callable[[int, str], None],
     ) -> None:
         self._shared = shared
-        self._send = send
+        self._outbox = Outbox(send)
         self._close = close
         self._id = f"sess_{number:06d}"
-        self._events = 0
         self._responses = 0
         self._items = 0
         self._ended = False
         self._manual = False
         self._muted = False
         self._suppressed = False
-        self._response: _Response | None = None
+        self._response: Response | None = None
         self._said = 0
         self._reply_left = 0
         self._reply_after = 0
@@ -137,7 +88,7 @@ class Conversation:
         self._before: Samples = np.zeros(shared.extractor.history, dtype=np.int16)
         self._set_rate(DEFAULT_RATE)
         self.session = Session(engine, number, shared.rules, self, shared.turnstile)
-        self._handlers: dict[str, Callable[[_ClientEvent], None]] = {
+        self._handlers: dict[str, Callable[[ClientEvent], None]] = {
             "input_audio_buffer.append": self._on_append,
             "input_audio_buffer.commit": self._on_commit,
             "input_audio_buffer.clear": self._on_clear,
@@ -146,7 +97,7 @@ class Conversation:
             "response.cancel": self._on_cancel,
             "session.close": self._on_close,
         }
-        self._emit("session.created", session=self._describe())
+        self._outbox.emit("session.created", session=self._describe())
 
     # Incoming
 
@@ -168,55 +119,57 @@ class Conversation:
     def _receive_any(self, payload: bytes | bytearray | memoryview) -> None:
         event_id = None
         try:
-            event = _decode_event(payload)
+            event = decode_event(payload)
             event_id = event.event_id
             handler = self._handlers.get(event.type)
             if handler is None:
-                raise _RefusedError("unknown_event", f"unknown event type {event.type[:80]!r}", "type")
+                raise RefusedError("unknown_event", f"unknown event type {event.type[:80]!r}", "type")
             handler(event)
-        except _RefusedError as refused:
-            self._error(refused.code, refused.message, refused.param, event_id)
+        except RefusedError as refused:
+            self._outbox.error(refused.code, refused.message, refused.param, event_id)
         except msgspec.ValidationError as error:
-            self._error("invalid_event", str(error), None, event_id)
+            self._outbox.error("invalid_event", str(error), None, event_id)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
-            self._error("invalid_json", f"not a JSON event: {error}", None, None)
+            self._outbox.error("invalid_json", f"not a JSON event: {error}", None, None)
 
     def refuse_binary(self) -> None:
         """The client sent a binary message."""
-        self._error("invalid_event", "audio comes as base64 inside JSON text messages, not as binary", None, None)
+        self._outbox.error(
+            "invalid_event", "audio comes as base64 inside JSON text messages, not as binary", None, None
+        )
 
-    def _on_append(self, event: _ClientEvent) -> None:
+    def _on_append(self, event: ClientEvent) -> None:
         if event.audio is None:
-            raise _RefusedError("missing_field", "input_audio_buffer.append needs audio", "audio")
+            raise RefusedError("missing_field", "input_audio_buffer.append needs audio", "audio")
         try:
             self._pcm += pybase64.b64decode(event.audio, validate=True)
         except (binascii.Error, ValueError) as error:
-            raise _RefusedError("invalid_audio", f"audio is not base64: {error}", "audio") from error
+            raise RefusedError("invalid_audio", f"audio is not base64: {error}", "audio") from error
         if len(self._pcm) >= self._unit_bytes:
             self._cut_units()
 
-    def _on_commit(self, event: _ClientEvent) -> None:
+    def _on_commit(self, event: ClientEvent) -> None:
         if not self._pcm and not self._fresh_audio:
-            raise _RefusedError("input_audio_buffer_commit_empty", "no audio was appended since the last commit")
+            raise RefusedError("input_audio_buffer_commit_empty", "no audio was appended since the last commit")
         if self._pcm:
             self._pcm += bytes(self._unit_bytes - len(self._pcm))
             self._cut_units()
         self._fresh_audio = False
         self._items += 1
         item = f"item_{self._id[5:]}_{self._items}"
-        self._emit("input_audio_buffer.committed", item_id=item, previous_item_id=self._last_item)
+        self._outbox.emit("input_audio_buffer.committed", item_id=item, previous_item_id=self._last_item)
         self._last_item = item
 
-    def _on_clear(self, event: _ClientEvent) -> None:
+    def _on_clear(self, event: ClientEvent) -> None:
         self._pcm.clear()
-        self._emit("input_audio_buffer.cleared")
+        self._outbox.emit("input_audio_buffer.cleared")
 
-    def _on_update(self, event: _ClientEvent) -> None:
+    def _on_update(self, event: ClientEvent) -> None:
         update = event.session
         if update is None:
-            raise _RefusedError("missing_field", "session.update needs a session", "session")
+            raise RefusedError("missing_field", "session.update needs a session", "session")
         given = update.audio.input if update.audio is not None else None
-        own = update.metrobench or _Own()
+        own = update.metrobench or Own()
         fill = self._checked_fill(own.fill_tokens)
         budget = self._checked_budget(own.budget_ms)
         if given is not None and given.format is not None:
@@ -229,55 +182,55 @@ class Conversation:
             self._filling = True
             self.session.fill(fill)
         else:
-            self._emit("session.updated", session=self._describe())
+            self._outbox.emit("session.updated", session=self._describe())
 
     def _checked_fill(self, fill: int) -> int:
         rules, heard = self._shared.rules, self._heard or bool(self._pcm)
         if fill and (heard or self._filling or self._filled):
-            raise _RefusedError("invalid_state", "fill_tokens only works once, before any audio", "session.metrobench")
+            raise RefusedError("invalid_state", "fill_tokens only works once, before any audio", "session.metrobench")
         most = rules.max_model_len - 1
         if not 0 <= fill <= most:
-            raise _RefusedError("invalid_value", f"fill_tokens must be 0 to {most}", "session.metrobench.fill_tokens")
+            raise RefusedError("invalid_value", f"fill_tokens must be 0 to {most}", "session.metrobench.fill_tokens")
         return fill
 
     def _checked_budget(self, budget: float | None) -> float | None:
         if budget is not None and not MIN_BUDGET_MS <= budget <= MAX_BUDGET_MS:
             limits = f"{MIN_BUDGET_MS:g} to {MAX_BUDGET_MS:g}"
-            raise _RefusedError("invalid_value", f"budget_ms must be {limits}", "session.metrobench.budget_ms")
+            raise RefusedError("invalid_value", f"budget_ms must be {limits}", "session.metrobench.budget_ms")
         return budget
 
-    def _checked_format(self, given: _Format) -> None:
+    def _checked_format(self, given: Format) -> None:
         where = "session.audio.input.format"
         if given.type != "audio/pcm":
-            raise _RefusedError("invalid_value", "only audio/pcm is supported", f"{where}.type")
+            raise RefusedError("invalid_value", "only audio/pcm is supported", f"{where}.type")
         rate = DEFAULT_RATE if given.rate is None else given.rate
         if not MIN_RATE <= rate <= MAX_RATE or rate * self._shared.unit_ms % 1000:
-            raise _RefusedError(
+            raise RefusedError(
                 "invalid_value",
                 f"rate must be {MIN_RATE} to {MAX_RATE} and give whole samples in {self._shared.unit_ms:g} ms",
                 f"{where}.rate",
             )
         if rate != self._rate:
             if self._heard or self._pcm:
-                raise _RefusedError("invalid_state", "the rate cannot change after audio came", f"{where}.rate")
+                raise RefusedError("invalid_state", "the rate cannot change after audio came", f"{where}.rate")
             self._set_rate(rate)
 
-    def _on_create(self, event: _ClientEvent) -> None:
+    def _on_create(self, event: ClientEvent) -> None:
         if self._reply_left:
-            raise _RefusedError("conversation_already_has_active_response", "a response is under way")
+            raise RefusedError("conversation_already_has_active_response", "a response is under way")
         self._reply_left = REPLY_UNITS
         self._reply_after = self._pushed
         self._feed_silence()
 
-    def _on_cancel(self, event: _ClientEvent) -> None:
+    def _on_cancel(self, event: ClientEvent) -> None:
         if self._response is None and not self._reply_left:
-            raise _RefusedError("response_cancel_not_active", "no response is under way")
+            raise RefusedError("response_cancel_not_active", "no response is under way")
         self._reply_left = 0
         self._muted = self._suppressed = True
         self._finish_response("cancelled", "client_cancelled")
 
-    def _on_close(self, event: _ClientEvent) -> None:
-        self._emit("session.closed")
+    def _on_close(self, event: ClientEvent) -> None:
+        self._outbox.emit("session.closed")
         self.end(CLOSE_OK, "session closed")
 
     # Audio
@@ -290,7 +243,7 @@ class Conversation:
         pcm, size = self._pcm, self._unit_bytes
         count = len(pcm) // size
         if (self.session.backlog + count) * self._shared.unit_ms > MAX_BACKLOG * 1000:
-            self._error("buffer_overflow", f"more than {MAX_BACKLOG:g} s of audio are waiting", None, None)
+            self._outbox.error("buffer_overflow", f"more than {MAX_BACKLOG:g} s of audio are waiting", None, None)
             self.end(CLOSE_TOO_BIG, "buffer overflow")
             return
         self._heard = self._fresh_audio = True
@@ -351,84 +304,33 @@ class Conversation:
 
     def filled(self, tokens: int) -> None:
         self._filled, self._filling = tokens, False
-        self._emit("session.updated", session=self._describe())
+        self._outbox.emit("session.updated", session=self._describe())
 
     def failed(self, code: str, message: str) -> None:
-        self._error(code, message, None, None, kind="server_error" if code.startswith("engine") else None)
+        self._outbox.error(code, message, None, None, kind="server_error" if code.startswith("engine") else None)
         self.end(CLOSE_INTERNAL if code.startswith("engine") else CLOSE_POLICY, code)
 
     # Outgoing
 
     def _say(self, tokens: list[int]) -> None:
-        response = self._response
-        if response is None:
-            response = self._response = self._start_response()
+        if self._response is None:
+            self._responses += 1
+            self._response = Response(self._outbox, f"{self._id[5:]}_{self._responses}")
         self._said += len(tokens)
-        if tokens:
-            text = "".join([f"t{token} " for token in tokens])
-            response.text.append(text)
-            self._events += 1
-            self._send(
-                f'{{"type":"response.output_text.delta","event_id":"event_{self._events}","response_id":"{response.id}",'
-                f'"item_id":"{response.item}","output_index":0,"content_index":0,"delta":"{text}"}}'.encode()
-            )
-
-    def _start_response(self) -> _Response:
-        self._responses += 1
-        tail = f"{self._id[5:]}_{self._responses}"
-        response = _Response(f"resp_{tail}", f"item_r{tail}", [])
-        self._emit("response.created", response=self._describe_response(response, "in_progress", None))
-        self._emit(
-            "response.output_item.added",
-            response_id=response.id,
-            output_index=0,
-            item=_item(response, "in_progress", None),
-        )
-        self._emit_part("response.content_part.added", response, part={"type": "text", "text": ""})
-        return response
+        self._response.say(tokens)
 
     def _finish_response(self, status: str, reason: str | None) -> None:
         response, self._response = self._response, None
-        if response is None:
-            return
-        text = "".join(response.text)
-        done = "completed" if status == "completed" else "incomplete"
-        self._emit_part("response.output_text.done", response, text=text)
-        self._emit_part("response.content_part.done", response, part={"type": "text", "text": text})
-        item = _item(response, done, text)
-        self._emit("response.output_item.done", response_id=response.id, output_index=0, item=item)
-        self._emit("response.done", response=self._describe_response(response, status, reason))
-
-    def _emit_part(self, kind: str, response: _Response, **fields: Any) -> None:
-        place = {"response_id": response.id, "item_id": response.item, "output_index": 0, "content_index": 0}
-        self._emit(kind, **place, **fields)
-
-    def _describe_response(self, response: _Response, status: str, reason: str | None) -> dict[str, Any]:
-        details = None if status in ("in_progress", "completed") else {"type": status, "reason": reason}
-        output, usage = [], None
-        if status != "in_progress":
-            ended = "completed" if status == "completed" else "incomplete"
-            output = [_item(response, ended, "".join(response.text))]
-            spoken, total = sum(text.count(" ") for text in response.text), self.session.total
-            usage = {"total_tokens": total + spoken, "input_tokens": total, "output_tokens": spoken}
-        return {
-            "id": response.id,
-            "object": "realtime.response",
-            "status": status,
-            "status_details": details,
-            "output_modalities": ["text"],
-            "output": output,
-            "usage": usage,
-        }
+        if response is not None:
+            response.finish(status, reason, self.session.total)
 
     def _emit_frame(self, done: FrameDone) -> None:
-        self._events += 1
         unit = self._shared.unit_ms
-        self._send(
-            f'{{"type":"metrobench.frame.done","event_id":"event_{self._events}","frame":{done.frame},'
-            f'"media_time":{{"start_ms":{done.frame * unit!r},"duration_ms":{unit!r}}},"tokens":{len(done.tokens)},'
-            f'"speaking":{"true" if done.speaking else "false"},"resident_tokens":{done.resident}'
-            f"{_ROLLOVER if done.rollover else ''}}}".encode()
+        self._outbox.write(
+            "metrobench.frame.done",
+            f'"frame":{done.frame},"media_time":{{"start_ms":{done.frame * unit!r},"duration_ms":{unit!r}}},'
+            f'"tokens":{len(done.tokens)},"speaking":{"true" if done.speaking else "false"},'
+            f'"resident_tokens":{done.resident}{_ROLLOVER if done.rollover else ""}',
         )
 
     def _describe(self) -> dict[str, Any]:
@@ -460,20 +362,6 @@ class Conversation:
             "metrobench": own,
         }
 
-    def _emit(self, kind: str, **fields: Any) -> None:
-        self._events += 1
-        self._send(msgspec.json.encode({"type": kind, "event_id": f"event_{self._events}", **fields}))
-
-    def _error(self, code: str, message: str, param: str | None, event_id: str | None, kind: str | None = None) -> None:
-        detail = {
-            "type": kind or "invalid_request_error",
-            "code": code,
-            "message": message,
-            "param": param,
-            "event_id": event_id,
-        }
-        self._emit("error", error=detail)
-
     def end(self, code: int, reason: str) -> None:
         """End the session and ask for the socket to be closed. Does nothing the second time."""
         if not self._ended:
@@ -485,29 +373,3 @@ class Conversation:
         """The client vanished: the session's request is aborted and its blocks come back."""
         self._ended = True
         self.session.close()
-
-
-def _item(response: _Response, status: str, text: str | None) -> dict[str, Any]:
-    content = [] if text is None else [{"type": "output_text", "text": text}]
-    return {
-        "id": response.item,
-        "object": "realtime.item",
-        "type": "message",
-        "status": status,
-        "role": "assistant",
-        "content": content,
-    }
-
-
-def server_error(code: str, message: str, own: dict[str, Any] | None = None) -> bytes:
-    """The error a client gets that has no session. `own`: this server's additions to the dialect."""
-    detail: dict[str, Any] = {
-        "type": "server_error",
-        "code": code,
-        "message": message,
-        "param": None,
-        "event_id": None,
-    }
-    if own is not None:
-        detail["metrobench"] = own
-    return msgspec.json.encode({"type": "error", "event_id": "event_1", "error": detail})

@@ -24,6 +24,7 @@ from metrobench.worker import conversation
 from metrobench.worker.admission import Admission, refusal
 from metrobench.worker.conversation import Conversation, Shared
 from metrobench.worker.engine import Engine
+from metrobench.worker.outbox import server_error
 
 PATH = "/v1/realtime"
 MAX_MESSAGE = 16 * 2**20
@@ -86,7 +87,7 @@ class Gateway:
     def admit(self, socket: _Socket, send: Callable[[bytes], None], close: Callable[[int, str], None]) -> Any:
         """A conversation for a new socket; None when it was refused."""
         if self.dead is not None:
-            send(conversation.server_error("engine_dead", self.dead))
+            send(server_error("engine_dead", self.dead))
             close(conversation.CLOSE_INTERNAL, "engine_dead")
             return None
         decision = self._admission.ask(len(self._sockets))

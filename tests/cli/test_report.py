@@ -165,6 +165,9 @@ def test_the_name_of_the_file_says_the_format(tmp_path: Path, report) -> None:
 def test_json_is_the_record(tmp_path: Path, report) -> None:
     folder = made.run(tmp_path)
     assert json.loads(report(folder, "--format", "json").out) == json.loads((folder / "run.json").read_text())
+    assert report(folder, "--json").out == report(folder, "--format", "json").out
+    told = report(folder, "--json", "--format", "md")
+    assert told.code == 2 and "two formats" in told.err
 
 
 def test_rows_of_frames(tmp_path: Path, report) -> None:
