@@ -52,6 +52,8 @@ class Peer:
     model: str
     sessions: int
     """Most that are tried."""
+    budget: str | None = None
+    """None: the model's own."""
 
 
 @contextlib.contextmanager
@@ -66,6 +68,11 @@ def own_server(log: Path) -> Iterator[str]:
         yield f"ws://127.0.0.1:{port}/v1/realtime"
 
 
+def voxtral_server(log: Path) -> contextlib.AbstractContextManager[str]:
+    """Its sessions outlive a run that is extended: one whose context is full ends."""
+    return vllm_server.vllm_server(log, positions=4096)
+
+
 def wire(start: Callable[..., contextlib.AbstractContextManager[str]], *arguments: int) -> Start:
     """A wire layer with its arguments."""
     return lambda log: start(log, *arguments)
@@ -77,7 +84,7 @@ PEERS = {
     "sglang-omni": Peer(
         "sglang-omni 0.1.9 wire, 30 ms a unit", wire(wire_servers.sglang_omni, 30, 8), "sglang-omni", "moshi", 8
     ),
-    "vllm-voxtral": Peer("vLLM 0.32, tiny Voxtral", vllm_server.vllm_server, "vllm-realtime", "voxtral-realtime", 32),
+    "vllm-voxtral": Peer("vLLM 0.32, tiny Voxtral", voxtral_server, "vllm-realtime", "voxtral-realtime", 32, "400ms"),
     "vllm-qwen3-asr": Peer("vLLM 0.32, tiny Qwen3-ASR", vllm_server.qwen3_asr_server, "vllm-realtime", "qwen3-asr", 16),
     "serve": Peer("metrobench serve", own_server, "realtime", "minicpm-o", 400),
 }
@@ -140,6 +147,7 @@ def measure(peer: Peer, folder: Path, seconds: float) -> list[str]:
     folder.mkdir(parents=True, exist_ok=True)
     with peer.start(folder / "server.log") as url:
         where = ["--endpoint", url, "--protocol", peer.protocol, "--model", peer.model]
+        where += ["--budget", peer.budget] if peer.budget else []
         tape = folder / "wire.jsonl"
         if not (folder / "check.json").exists():
             tape.unlink(missing_ok=True)

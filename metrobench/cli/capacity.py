@@ -318,8 +318,12 @@ class Search:
 
     def _finish(self, result: Mscs, guess: int | None) -> None:
         """Note what was found, what limits it, and the arithmetic beside it."""
+        from metrobench.measure.slowdown import uneven
+        from metrobench.measure.warnings import Warn
         from metrobench.report.search_result import search_result
 
         for warning in result.warnings:
             self._bench.warn(warning)
+        if uneven([record.core_work for record, _ in self._runs if record.core_work]):
+            self._bench.warn(Warn.MACHINE_UNEVEN)
         self._bench.record.result = search_result(self._bench.record, self._runs, result, guess)

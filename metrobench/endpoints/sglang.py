@@ -16,6 +16,8 @@ from metrobench.endpoints.base import UNREADABLE, EndpointBase, FrameClass, Kind
 RATE = 16_000
 FATAL = frozenset({"connection capacity exhausted", "cleanup_failed"})
 _UNIT = "unit_"
+_ACKNOWLEDGED = tuple(b'{"type":%b"sglang.input_audio.accepted"' % space for space in (b"", b" "))
+"""How the answer to every chunk begins: nothing is counted by it, and it comes 50 times a second."""
 _LARGEST_UNIT = 10**9
 _OUTPUTS = frozenset(
     {"response.output_audio.delta", "response.output_text.delta", "response.output_audio_transcript.delta"}
@@ -89,6 +91,8 @@ class SglangOmniEndpoint(EndpointBase):
 
     def decode(self, payload: bytes) -> Observation:
         """`sglang.unit.done` completes the unit it names; the outputs before it are that unit's."""
+        if payload.startswith(_ACKNOWLEDGED):
+            return events.OTHER
         try:
             event = _event.decode(payload)
             if event.type == "sglang.unit.done":

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 
 from metrobench.endpoints.base import Endpoint
 from metrobench.load.wire import client_frame
@@ -11,6 +12,8 @@ Finish = Callable[[bytes, int, int], bytes]
 """(shared frame, number of the chunk in its session, from 0, number of the session) -> bytes for the socket."""
 
 _LAST_FRAGMENT = b"\x80"
+_TAILS = 4096
+"""Numbers whose last fragments are kept: sessions that began together are at the same one."""
 
 
 def chunk_frame(message: bytes, endpoint: Endpoint) -> bytes:
@@ -33,13 +36,20 @@ def finisher(endpoint: Endpoint) -> Finish | None:
     if endpoint.group > 1:
         return _grouped(endpoint)
     if endpoint.numbered:
-        return lambda frame, number, _: frame + client_frame(endpoint.tail(number), first=False)
+        last = _last_fragments(endpoint)
+        return lambda frame, number, _: frame + last(number)
     return None
+
+
+def _last_fragments(endpoint: Endpoint) -> Callable[[int], bytes]:
+    """By number: what ends a message, made once for all sessions."""
+    return lru_cache(_TAILS)(lambda number: client_frame(endpoint.tail(number), first=False))
 
 
 def _grouped(endpoint: Endpoint) -> Finish:
     head = client_frame(endpoint.group_head(), binary=endpoint.binary, last=False)
-    group, numbered, spans = endpoint.group, endpoint.numbered, _frame_spans(endpoint)
+    group, spans = endpoint.group, _frame_spans(endpoint)
+    last = _last_fragments(endpoint) if endpoint.numbered else None
 
     def finish(frame: bytes, number: int, _session: int) -> bytes:
         place = number % group
@@ -50,8 +60,8 @@ def _grouped(endpoint: Endpoint) -> Finish:
             frame = head + frame
         if place != group - 1:
             return frame
-        if numbered:
-            return frame + client_frame(endpoint.tail(number // group), first=False)
+        if last is not None:
+            return frame + last(number // group)
         return _LAST_FRAGMENT + frame[1:]
 
     return _held(finish, group) if endpoint.at_once else finish

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -13,6 +15,9 @@ REFERENCE_QUANTILE = 0.1
 """The fastest tenth of all samples counts as the machine undisturbed; one lucky sample does not."""
 REFERENCE_FEWEST = 20
 """Samples that make a reference."""
+UNEVEN = 1.25
+"""Largest cost of the fixed piece of work over the smallest, of runs on one machine: on a steady one it scatters by
+less. A capacity follows more than proportionally (seen on shared hardware: a fifth faster, half as many sessions more)."""
 
 
 def reference_cost(costs: NDArray[np.float64]) -> float | None:
@@ -35,3 +40,8 @@ def worst_slowdown(times: NDArray[np.float64], costs: NDArray[np.float64], refer
         mean = float(costs[first:end].mean()) / reference
         worst = mean if worst is None else max(worst, mean)
     return worst
+
+
+def uneven(costs: Sequence[float]) -> bool:
+    """Did the machine's speed change between runs? `costs`: of the fixed work, mean CPU seconds of each run."""
+    return len(costs) > 1 and max(costs) > UNEVEN * min(costs)

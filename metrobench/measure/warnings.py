@@ -19,6 +19,7 @@ class Warn(StrEnum):
     CORES_SHARED = "cores-shared"
     OTHERS_BUSY = "others-busy"
     MACHINE_SLOW = "machine-slow"
+    MACHINE_UNEVEN = "machine-uneven"
     PREFIX_HITS = "prefix-hits"
     STEAL_UNKNOWN = "steal-unknown"
     PASS_ABOVE_HI = "pass-above-hi"
@@ -51,6 +52,8 @@ _ADVICE = {
     " Use a machine with more cores.",
     Warn.MACHINE_SLOW: "A core of this machine kept slowing down (other guests of the hardware?) and runs failed on it:"
     " the capacity is that of a slow machine. Measure again at a calmer time.",
+    Warn.MACHINE_UNEVEN: "One fixed piece of work took over a quarter longer in some runs than in others: this"
+    " machine's speed changes, and the capacity with it. Measure at a calmer time; compare settings with --interleave.",
     Warn.OTHERS_BUSY: "Other programs used this machine's CPU during a run: the capacity may be too small."
     " Measure on an idle machine.",
     Warn.PREFIX_HITS: "The engine found tokens in its prefix cache: sessions shared work that real ones would not."

@@ -38,6 +38,8 @@ class VirtualRuns:
     settings: list[tuple[int, Setting]] = field(default_factory=list)
     """Sessions and setting of each run."""
     before_end: Callable[[], None] | None = None
+    works: tuple[float, ...] = ()
+    """What one fixed piece of work costs in the first run, the second, ... in turn, s."""
 
     def install(self, monkeypatch: pytest.MonkeyPatch) -> VirtualRuns:
         """Every run of this process is virtual from now on."""
@@ -56,7 +58,9 @@ class VirtualRuns:
         facts = queue_run(plan, self.capacity * plan.unit / plan.budget)
         verdict = judge(facts, plan, steal=0.0)
         self.clock += self.start + plan.budget + plan.seconds
-        return _record(index, sessions, seed, verdict, self.start, watch.interrupted()), verdict
+        record = _record(index, sessions, seed, verdict, self.start, watch.interrupted())
+        record.core_work = self.works[index % len(self.works)] if self.works else None
+        return record, verdict
 
 
 def _record(index: int, sessions: int, seed: int, verdict: Verdict, start: float, interrupted: bool) -> ProbeRecord:

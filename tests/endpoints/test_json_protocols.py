@@ -194,6 +194,12 @@ def test_sglang_numbers_its_audio_and_names_its_units() -> None:
     assert strange.kind is Kind.OTHER
 
 
+@pytest.mark.parametrize("space", ["", " "])
+def test_the_acknowledgement_of_every_chunk_counts_for_nothing(space: str) -> None:
+    said = '{"type":S"sglang.input_audio.accepted","seq":S3,"accepted_end_ms":S80.0}'.replace("S", space)
+    assert endpoint("sglang-omni").decode(said.encode()).kind is Kind.OTHER
+
+
 @pytest.mark.parametrize("name", TURNS)
 @pytest.mark.parametrize(
     ("kind", "expected"),

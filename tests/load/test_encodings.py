@@ -97,3 +97,19 @@ def test_more_sessions_cost_no_more_encoding(
             frame = said[number % len(said)]
             assert finish is None or isinstance(finish(frame, number, session), bytes)
     assert counted.chunks == 0
+
+
+@pytest.mark.parametrize("name", [name for name in registry.PROTOCOLS if registry._find(name).numbered])
+def test_the_number_of_a_chunk_is_encoded_once_for_all_sessions_that_are_there(
+    name: str, tmp_path: Path, tables: dict[int, Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = driver(name, MANY, tmp_path / "many", tables)
+    numbers: list[int] = []
+    tail = made._endpoint.tail
+    monkeypatch.setattr(type(made._endpoint), "tail", lambda _, number: numbers.append(number) or tail(number))
+    finish = finisher(made._endpoint)
+    assert finish is not None
+    for number in range(PAUSE):
+        frames = {finish(made._frames[0], number, session) for session in range(MANY)}
+        assert len(frames) == 1
+    assert numbers == sorted(set(numbers)) and numbers

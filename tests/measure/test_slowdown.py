@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metrobench.measure.slowdown import WINDOW, reference_cost, worst_slowdown
+from metrobench.measure.slowdown import UNEVEN, WINDOW, reference_cost, uneven, worst_slowdown
 
 TIMES = np.arange(0.0, 20.0, 0.1)
 
@@ -35,6 +35,13 @@ def test_too_few_samples_say_nothing():
 def test_the_reference_is_no_single_lucky_sample():
     costs = np.concatenate([np.full(99, 2e-4), [1e-5]])
     assert reference_cost(costs) == pytest.approx(2e-4)
+
+
+def test_runs_at_different_speeds_of_the_machine_are_uneven():
+    assert uneven([133e-6, 121e-6, 110e-6, 118e-6, 105e-6, 109e-6, 101e-6])
+    assert not uneven([142e-6, 138e-6, 145e-6, 138e-6, 133e-6])
+    assert not uneven([]) and not uneven([1e-4])
+    assert not uneven([1.0, UNEVEN]) and uneven([1.0, 1.01 * UNEVEN])
 
 
 @given(

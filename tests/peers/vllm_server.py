@@ -18,8 +18,9 @@ TORCHVISION = PEERS / "torchvision"
 """On PYTHONPATH for Qwen3-ASR, whose processor imports it."""
 POSITIONS = 512
 """Positions of a session: 39 of the prompt, and one for each frame."""
-SEGMENT_POSITIONS = 2048
-"""The same for Qwen3-ASR: 65 for the audio of a segment, and up to 64 for its words."""
+SEGMENT_POSITIONS = 16_384
+"""The same for Qwen3-ASR: 65 for the audio of a segment, and up to 64 for its words, so 10 minutes. A session that
+needs more does not end by itself: it ends the engine, and everybody's (seen at 2,048, after 78 s)."""
 SESSIONS = 32
 _ENVIRONMENT = {
     "TRANSFORMERS_OFFLINE": "1",
@@ -41,13 +42,13 @@ def vllm_server(log: Path, *arguments: str, positions: int = POSITIONS) -> Itera
 
 
 @contextlib.contextmanager
-def qwen3_asr_server(log: Path) -> Iterator[str]:
+def qwen3_asr_server(log: Path, positions: int = SEGMENT_POSITIONS) -> Iterator[str]:
     """The address of a server that transcribes segments; its words are noise."""
     if not ((QWEN3_ASR / "config.json").exists() and (TORCHVISION / "sitecustomize.py").exists()):
         pytest.skip("no Qwen3-ASR here: make test-peers makes one")
     chosen = ("--hf-overrides", '{"architectures":["Qwen3ASRRealtimeGeneration"]}')
     path = {"PYTHONPATH": os.pathsep.join([str(TORCHVISION), os.environ.get("PYTHONPATH", "")])}
-    with _serving(QWEN3_ASR, SEGMENT_POSITIONS, ("--load-format", "dummy", *chosen), log, **path) as url:
+    with _serving(QWEN3_ASR, positions, ("--load-format", "dummy", *chosen), log, **path) as url:
         yield url
 
 
