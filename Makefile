@@ -8,7 +8,6 @@ COMMA   := ,
 TORCH   := torch==2.13.0
 TORCH_INDEX := https://download.pytorch.org/whl/cpu
 PARALLEL := --dist loadscope --no-loadscope-reorder
-EACH := --dist loadgroup --no-loadscope-reorder
 PEERS   ?= .peers
 MOSHI   := moshi==0.2.13
 VISION  := torchvision==0.28.0
@@ -29,7 +28,7 @@ test: setup-dev
 	$(BIN)/ruff format --check metrobench tests benchmarks docs
 	$(BIN)/ruff check metrobench tests benchmarks docs
 	$(MAKE) -j 2 types unit
-	$(BIN)/pytest $(EACH) -n 4 -m "realtime and not alone and not thorough" tests/readme tests/spec
+	$(BIN)/pytest $(PARALLEL) -n 4 -m "realtime and not alone and not thorough" tests/readme tests/spec
 	$(BIN)/pytest -m alone tests/spec
 
 # From a cold cache the types keep one core busy for a minute; what these tests prove does not depend on time.

@@ -17,7 +17,7 @@ REFERENCE_FEWEST = 20
 """Samples that make a reference."""
 UNEVEN = 1.25
 """Largest cost of the fixed piece of work over the smallest, of runs on one machine: on a steady one it scatters by
-less. A capacity follows more than proportionally (seen on shared hardware: a fifth faster, half as many sessions more)."""
+less. A capacity follows more than proportionally (seen on shared hardware: a fifth faster, 48 % more sessions)."""
 
 
 def reference_cost(costs: NDArray[np.float64]) -> float | None:

@@ -129,7 +129,7 @@ def _parameters() -> list[object]:
         form = ALL_FORMS.get(command)
         marks = [pytest.mark.timeout(400)] if form else []
         if form and (form.needs == "served" or form.measures):
-            marks += [pytest.mark.realtime, pytest.mark.engine, pytest.mark.xdist_group("readme")]  # one served worker
+            marks += [pytest.mark.realtime, pytest.mark.engine]
         found.append(pytest.param(command, marks=marks, id=command))
     return found
 
