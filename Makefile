@@ -28,7 +28,7 @@ test: setup-dev
 	$(BIN)/ruff format --check metrobench tests benchmarks docs
 	$(BIN)/ruff check metrobench tests benchmarks docs
 	$(MAKE) -j 2 types unit
-	$(BIN)/pytest $(PARALLEL) -n 4 -m "realtime and not alone and not thorough" tests/readme tests/spec
+	$(BIN)/pytest $(PARALLEL) -n 4 -m "realtime and not alone and not thorough" tests/spec tests/readme
 	$(BIN)/pytest -m alone tests/spec
 
 # From a cold cache the types keep one core busy for a minute; what these tests prove does not depend on time.
