@@ -42,13 +42,13 @@ def vllm_server(log: Path, *arguments: str, positions: int = POSITIONS) -> Itera
 
 
 @contextlib.contextmanager
-def qwen3_asr_server(log: Path, positions: int = SEGMENT_POSITIONS) -> Iterator[str]:
+def qwen3_asr_server(log: Path) -> Iterator[str]:
     """The address of a server that transcribes segments; its words are noise."""
     if not ((QWEN3_ASR / "config.json").exists() and (TORCHVISION / "sitecustomize.py").exists()):
         pytest.skip("no Qwen3-ASR here: make test-peers makes one")
     chosen = ("--hf-overrides", '{"architectures":["Qwen3ASRRealtimeGeneration"]}')
     path = {"PYTHONPATH": os.pathsep.join([str(TORCHVISION), os.environ.get("PYTHONPATH", "")])}
-    with _serving(QWEN3_ASR, positions, ("--load-format", "dummy", *chosen), log, **path) as url:
+    with _serving(QWEN3_ASR, SEGMENT_POSITIONS, ("--load-format", "dummy", *chosen), log, **path) as url:
         yield url
 
 
