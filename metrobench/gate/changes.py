@@ -46,7 +46,7 @@ def mscs_drop(rule: Rule, before: Group, now: Group, risk: float) -> Finding:
         same = _by_bounds(about, rule, _bounds(before), _bounds(now).at(slower))
         return _but_for_the_machine(found, same, slower, alternately=False)
     change, limit = capacity_change(before.samples, now.samples), -math.log1p(-rule.limit)
-    return _decide(about, change, limit, risk, SEARCH_DF, lambda x: -math.expm1(-x), slower)
+    return _decide(about, change, _Bar(limit, risk, SEARCH_DF, lambda x: -math.expm1(-x)), slower)
 
 
 def capacity_change(before: Sequence[Sample], now: Sequence[Sample]) -> Change:
@@ -73,7 +73,7 @@ def quantile_rise(rule: Rule, before: Group, now: Group, risk: float) -> Finding
     about["baseline"], about["current"] = (math.exp(sum(map(math.log, side)) / len(side)) for side in known)
     change, limit = quantile_change(rule.metric, before, now), math.log1p(rule.limit)
     slower = _slower([before.trials], [now.trials])
-    return _decide(about, change, limit, risk, QUANTILE_DF, math.expm1, slower)
+    return _decide(about, change, _Bar(limit, risk, QUANTILE_DF, math.expm1), slower)
 
 
 def quantile_change(metric: str, before: Group, now: Group) -> Change:
@@ -87,43 +87,40 @@ def quantile_change(metric: str, before: Group, now: Group) -> Change:
     return contrast(known[0], known[1], QUANTILE_DF)
 
 
-def _decide(
-    about: dict[str, Any],
-    change: Change,
-    limit: float,
-    risk: float,
-    prior_df: float,
-    share: Callable[[float], float],
-    slower: float,
-) -> Finding:
+class _Bar(Struct, frozen=True):
+    """What a change is held against."""
+
+    limit: float
+    """Of the log of the ratio."""
+    risk: float
+    """Of failing where nothing changed."""
+    prior_df: float
+    share: Callable[[float], float]
+    """Log of a ratio as the share that people read."""
+
+
+def _decide(about: dict[str, Any], change: Change, bar: _Bar, slower: float) -> Finding:
     """The answer that also holds with what the machine's own speed explains taken out."""
     own = structs.replace(change, value=change.value - slower)
-    found, same = (_judged(about, each, limit, risk, prior_df, share) for each in (change, own))
+    found, same = (_judged(about, each, bar) for each in (change, own))
     return _but_for_the_machine(found, same, slower, alternately=change.paired)
 
 
-def _judged(
-    about: dict[str, Any],
-    change: Change,
-    limit: float,
-    risk: float,
-    prior_df: float,
-    share: Callable[[float], float],
-) -> Finding:
+def _judged(about: dict[str, Any], change: Change, bar: _Bar) -> Finding:
     """Fail: significantly worse, and by more than the limit. Pass: not worse by the limit (one-sided 95 %)."""
     lower, upper = change.bounds()
     found: dict[str, Any] = {
         **about,
-        "effect": Effect(share(change.value), share(lower), share(upper)),
+        "effect": Effect(bar.share(change.value), bar.share(lower), bar.share(upper)),
         "test": PAIRED if change.paired else INDEPENDENT,
         "p": change.p_above(0.0),
         "records": (change.baseline, change.current),
     }
-    if change.value > limit and change.p_above(0.0) < risk:
+    if change.value > bar.limit and change.p_above(0.0) < bar.risk:
         return Finding(**found, answer=Answer.FAIL)
-    if change.upper(PASS_RISK) <= limit:
+    if change.upper(PASS_RISK) <= bar.limit:
         return Finding(**found, answer=Answer.PASS)
-    further = more(change, limit, risk, prior_df)
+    further = more(change, bar.limit, bar.risk, bar.prior_df)
     wanted = further or enough(change)
     return Finding(**found, answer=Answer.CANNOT_TELL, more=wanted, why=_undecided(wanted, change, sure=bool(further)))
 

@@ -227,7 +227,6 @@ def test_a_load_process_killed_in_mid_run_keeps_its_facts(tmp_path: Path, server
     assert "signal 9" in out
 
 
-@pytest.mark.thorough
 def test_a_killed_command_line_leaves_no_process(tmp_path: Path) -> None:
     command = Command(tmp_path, "run", "--sessions", "4", "--duration", "60s")
     command.wait_streaming()
