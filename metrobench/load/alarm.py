@@ -12,6 +12,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from metrobench.measure.collapse import Kind, silence, turns
+from metrobench.measure.frames import listened
 
 WARN_SHARE = 0.5
 """A warning comes after this share of the silence that makes a collapse."""
@@ -47,8 +48,15 @@ class Watcher:
         self._before: deque[tuple[float, npt.NDArray[np.int64]]] = deque()
         """Newest answered frames of the last window, by time."""
 
-    def update(self, now: float, refused: npt.NDArray[np.bool_], dead: npt.NDArray[np.bool_]) -> Alarm:
-        """The state at `now`. `dead`, shape (sessions,): refused or closed; `refused` never were part of the run."""
+    def update(
+        self,
+        now: float,
+        stalls: npt.NDArray[np.float64],
+        refused: npt.NDArray[np.bool_],
+        dead: npt.NDArray[np.bool_],
+    ) -> Alarm:
+        """The state at `now`. `stalls`, shape (n, 2): when the client did not listen, in order, which is no silence of
+        the server's. `dead`, shape (sessions,): refused or closed; `refused` never were part of the run."""
         self._read(now)
         self._before.append((now, self._newest.copy()))
         while self._before[0][0] < now - self._window and len(self._before) > 1:
@@ -63,12 +71,12 @@ class Watcher:
         nxt = np.minimum(self._newest + 1, len(self._ready) - 1)
         overdue = np.maximum(self._ready[nxt, self._columns] + self._budget, self._last)
         open_ = members & ~dead & (self._newest + 1 < len(self._ready))
-        waits = np.where(open_, now - overdue, 0.0)
+        waits = np.where(open_, listened(stalls, np.minimum(overdue, now), now), 0.0)
         longest = float(max(0.0, waits.max(initial=0.0)))
         silent = int((waits >= WARN_SHARE * self._window).sum())
         if longest < self._window:
             return Alarm(silent=silent, waiting=longest)
-        if now - float(self._last[members].max()) >= self._window:
+        if listened(stalls, self._last[members].max(), now) >= self._window:
             return Alarm(Kind.STALL, silent, longest)
         served = int((self._newest - self._before[0][1]).max())
         return Alarm(Kind.STARVATION if served >= self._turns else Kind.NONE, silent, longest)

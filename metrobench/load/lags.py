@@ -13,6 +13,9 @@ BINS = len(LAG_EDGES) - 1
 STALL = 0.001
 """Seconds by which a wake-up may be late before the loop counts as stalled."""
 
+IDLE = 0.001
+"""Seconds between two wake-ups of a loop that has nothing to do, at most."""
+
 APART = 1e-6
 """Seconds between the end of one stall and the start of the next: stalls that touch would be taken for one."""
 LONG = 0.005
@@ -48,9 +51,13 @@ class StallWatch:
         self._opened: float | None = None
         self._record = record
 
-    @property
-    def opened(self) -> float | None:
-        """Start of the stall that is not over yet; None: there is none."""
+    def since(self, now: float) -> float | None:
+        """Start of the stall that lasts at `now`; None: there is none.
+
+        It may have begun in the middle of a turn, and no wake-up has seen it yet.
+        """
+        if self._opened is None and now - self._last > IDLE + STALL:
+            return self._last
         return self._opened
 
     def turn(self, now: float, deadline: float) -> None:
@@ -65,7 +72,7 @@ class StallWatch:
         self._last = now
 
     def close(self, now: float) -> None:
-        """End of watching."""
-        if self._opened is not None:
-            self._record(self._opened, now)
-            self._opened = None
+        """End of watching; safe to repeat."""
+        if (start := self.since(now)) is not None:
+            self._record(start, now)
+        self._opened, self._last = None, math.inf

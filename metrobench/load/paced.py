@@ -20,6 +20,8 @@ COUNT_EVERY = 0.25
 """Seconds between two counts of decided frames."""
 SETTLE = 0.05
 """Seconds after the last deadline before the planned frames count as decided: answers already there are read."""
+HELD_UP = 1.0
+"""The same, where this process has been held up and has not read yet what came meanwhile."""
 
 
 class PacedRun(Streaming):
@@ -79,7 +81,7 @@ class PacedRun(Streaming):
             self._tell(self.progress())
         if self._most_missed is not None and self._counted.missed > self._most_missed:
             self.stop("missed too many")
-        elif not self._judged and t >= self._decided_at + SETTLE:
+        elif not self._judged and t >= self._decided_at + (SETTLE if self._watch.since(t) is None else HELD_UP):
             self._judged = True
             self._tell(self.progress("judge"))
         elif self._judged and t >= self._decided_at + GRACE:
@@ -87,16 +89,16 @@ class PacedRun(Streaming):
 
     def _update_count(self, t: float) -> None:
         stalls = self._book.spool.stalls(0)
-        if self._watch.opened is not None:
-            stalls = np.vstack([stalls, [self._watch.opened, t]])
+        if (start := self._watch.since(t)) is not None:
+            stalls = np.vstack([stalls, [start, t]])
         dead = ~self._book.alive()[self._slots]
         self._counted.update(t, self._spec.cut_frames + self._frames, stalls, dead)
-        self._look(t, dead)
+        self._look(t, stalls, dead)
 
-    def _look(self, t: float, dead: npt.NDArray[np.bool_]) -> None:
+    def _look(self, t: float, stalls: npt.NDArray[np.float64], dead: npt.NDArray[np.bool_]) -> None:
         """Tell once when sessions begin to wait for long, and once what kind of collapse it is."""
         before, refused = self._alarm, np.array([conn.facts.refused for conn in self._conns])
-        self._alarm = alarm = self._watcher.update(t, refused, dead)
+        self._alarm = alarm = self._watcher.update(t, stalls, refused, dead)
         if alarm.kind is not Kind.NONE and before.kind is Kind.NONE:
             self._tell(LoadEvent("alarm", t=t, silent=alarm.silent, seconds=alarm.waiting, message=alarm.kind.value))
         elif alarm.silent and not before.silent:

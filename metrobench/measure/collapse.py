@@ -8,7 +8,7 @@ import numpy as np
 from msgspec import Struct
 
 from metrobench.measure.facts import RunFacts
-from metrobench.measure.frames import MAX_TIME, Floats, FrameTable, Ints
+from metrobench.measure.frames import Floats, FrameTable, Ints, listened
 
 NORMAL_CLOSE = 1000
 """WebSocket close code of a connection that ended without an error."""
@@ -141,17 +141,6 @@ class _Frames:
         self.who: Ints = who[order]
         """The session of each."""
 
-    def waited(self, since: Floats, until: Floats) -> Floats:
-        """Seconds from `since` to `until` in which the client itself was listening."""
-        stalls = self.table.stalls
-        if not len(stalls):
-            return until - since
-        since, until = np.clip(since, -MAX_TIME, MAX_TIME), np.clip(until, -MAX_TIME, MAX_TIME)
-        edges = np.concatenate([[-MAX_TIME], stalls.ravel(), [MAX_TIME]])
-        deaf = np.concatenate([[0.0, 0.0], np.repeat(np.cumsum(stalls[:, 1] - stalls[:, 0]), 2)])
-        heard: Floats = until - since - (np.interp(until, edges, deaf) - np.interp(since, edges, deaf))
-        return heard
-
     def overdue_since(self) -> Floats:
         """Shape (sessions, columns + 1): from when an answer was overdue while the session waited for this column."""
         return np.maximum(np.take_along_axis(self.deadline, self.newest + 1, axis=1), self.received)
@@ -184,7 +173,7 @@ def _stall(frames: _Frames) -> _Finding | None:
         deadline = frames.deadline[frames.open, newest + 1]
         since = np.maximum(deadline, start)
         until = np.minimum(frames.end[frames.open], end)
-        silent = frames.waited(since, until) >= frames.window
+        silent = listened(frames.table.stalls, since, until) >= frames.window
         if silent.any():
             named = float(since[silent].min()) + frames.window
             # a session that starved before the rest fell silent does not date the silence of all
@@ -198,7 +187,7 @@ def _starvation(frames: _Frames, stall: _Finding | None) -> _Finding | None:
     """At least one session unanswered for the window while answers are overdue to it and others are served."""
     since, until = frames.overdue_since(), frames.waited_until()
     starved = (until - since >= frames.window) & ~frames.table.refused[:, None]
-    starved[starved] = frames.waited(since[starved], until[starved]) >= frames.window
+    starved[starved] = listened(frames.table.stalls, since[starved], until[starved]) >= frames.window
     sessions = np.flatnonzero(starved.any(axis=1))
     start = np.where(starved[sessions], since[sessions], np.inf)
     column = start.argmin(axis=1)

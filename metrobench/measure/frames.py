@@ -195,6 +195,16 @@ def stall_overlap(stalls: Floats, received: Floats) -> Floats:
     return np.where(inside, received - start, 0.0)
 
 
+def listened(stalls: Floats, since: npt.ArrayLike, until: npt.ArrayLike) -> Floats:
+    """Seconds from `since` to `until` outside the merged stalls: the client itself was listening."""
+    since, until = np.clip(since, -MAX_TIME, MAX_TIME), np.clip(until, -MAX_TIME, MAX_TIME)
+    if not len(stalls):
+        return np.asarray(until - since)
+    edges = np.concatenate([[-MAX_TIME], stalls.ravel(), [MAX_TIME]])
+    deaf = np.concatenate([[0.0, 0.0], np.repeat(np.cumsum(stalls[:, 1] - stalls[:, 0]), 2)])
+    return np.asarray(until - since - (np.interp(until, edges, deaf) - np.interp(since, edges, deaf)))
+
+
 def _outcomes(table: FrameTable, columns: slice) -> Span:
     ready, done, sent = table.ready[:, columns], table.done[:, columns], table.sent[:, columns]
     answered = np.isfinite(done)

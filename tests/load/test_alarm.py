@@ -16,6 +16,7 @@ from metrobench.measure.plan import Plan, plan_run
 from tests.virtual_servers import Floats, facts, noisy_service, queue, ready_times
 
 STEP = 0.25
+NO_STALLS = np.empty((0, 2))
 
 
 @pytest.fixture
@@ -24,7 +25,12 @@ def plan() -> Plan:
 
 
 def watch(
-    plan: Plan, ready: Floats, done: Floats, closed: dict[int, float] | None = None, refused: tuple[int, ...] = ()
+    plan: Plan,
+    ready: Floats,
+    done: Floats,
+    closed: dict[int, float] | None = None,
+    refused: tuple[int, ...] = (),
+    stalls: Floats = NO_STALLS,
 ) -> list[tuple[float, Alarm]]:
     """What was said at every moment of a run with these receipts."""
     rows = np.zeros(ready.T.shape, dtype=FRAME_DTYPE)
@@ -39,7 +45,8 @@ def watch(
     for now in np.arange(STEP, float(ready.max()), STEP):
         known = (done <= now) & (done <= ends[:, None])
         rows["t_done"] = np.where(known, done, np.nan).T
-        said.append((float(now), watcher.update(float(now), gone, gone | (ends <= now))))
+        deaf = np.minimum(stalls[stalls[:, 0] < now], now)
+        said.append((float(now), watcher.update(float(now), deaf, gone, gone | (ends <= now))))
     return said
 
 
@@ -52,6 +59,24 @@ def test_a_healthy_run_says_nothing(plan: Plan) -> None:
     said = watch(plan, ready, ready + 0.2, refused=(3,))
     assert named(said) is None
     assert not any(alarm.silent for _, alarm in said)
+
+
+def test_a_client_that_did_not_listen_has_seen_no_collapse(plan: Plan) -> None:
+    ready = ready_times(plan)
+    held = np.array([[10.0, 25.0]])
+    done = np.where((ready + 0.2 > 10.0) & (ready < 25.0), 25.1, ready + 0.2)
+    assert named(watch(plan, ready, done)) is not None
+    said = watch(plan, ready, done, stalls=held)
+    assert named(said) is None
+    assert not any(alarm.silent for _, alarm in said)
+
+
+def test_a_collapse_while_the_client_did_not_listen_is_named_when_it_has_listened_for_long_enough(plan: Plan) -> None:
+    ready = ready_times(plan)
+    done = np.where(ready < 12.0, ready + 0.2, np.nan)
+    moment, kind = named(watch(plan, ready, done, stalls=np.array([[10.0, 20.0]]))) or (0.0, Kind.NONE)
+    assert kind is Kind.STALL
+    assert moment == pytest.approx(20.0 + silence(plan.budget, plan.unit), abs=1.5)
 
 
 @pytest.mark.parametrize("overload", [1.05, 1.5, 4.0])
@@ -118,4 +143,4 @@ def test_rows_that_are_few_are_read_to_their_end() -> None:
     rows["t_ready"] = [[1.0], [2.0]]
     rows["t_done"] = [[1.1], [2.1]]
     alive = np.zeros(1, dtype=bool)
-    assert Watcher(rows, 1.0, 1.0).update(100.0, alive, alive).kind is Kind.NONE
+    assert Watcher(rows, 1.0, 1.0).update(100.0, NO_STALLS, alive, alive).kind is Kind.NONE
