@@ -1,4 +1,4 @@
-"""The forecast of a run that goes on is told how many sessions are open."""
+"""What is known of server, client and machine lies on one axis of time; the forecast is told what is open."""
 
 from __future__ import annotations
 
@@ -49,3 +49,21 @@ def test_the_open_sessions_of_the_newest_event_count(
         sampler.client(event)
     sampler.sample()
     assert [(used, count, moved) for _, used, count, moved in taken] == [(0.1, sessions, 100.0)]
+
+
+class Backlog(Gauge):
+    """A server whose samples of the last seconds are told at once: the command line was held up."""
+
+    def telemetry(self) -> list[dict[str, float | None]]:
+        now = time.monotonic()
+        return [{"t": now - late, "engine_cpu": 10.0 - late} for late in (4.0, 3.0, 2.0, 1.0, 0.0)]
+
+
+def test_what_this_process_sees_is_of_now_and_not_of_the_samples_that_waited(tmp_path: Path):
+    sampler = Sampler(Backlog(), Journal(tmp_path))
+    sampler.client(LoadEvent("progress", cpu=2.0, rss=1))
+    sampler.sample()
+    assert [row["engine_cpu"] for row in sampler.rows] == [6.0, 7.0, 8.0, 9.0, 10.0]
+    assert [row["client_cpu"] for row in sampler.rows] == [None, None, None, None, 2.0]
+    assert [row["machine_cpu"] is None for row in sampler.rows] == [True, True, True, True, False]
+    assert {tuple(row) for row in sampler.rows} == {tuple(sampler.rows[0])}

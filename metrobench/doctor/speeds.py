@@ -10,7 +10,7 @@ from threading import Event
 import numpy as np
 
 from metrobench.doctor.check import Check, Status, first_of, not_visible
-from metrobench.speed import timed_work
+from metrobench.timed_work import timed_work
 from metrobench.worker.cores import Layout
 
 SECONDS = 4.0
