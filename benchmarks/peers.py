@@ -56,6 +56,8 @@ class Peer:
     """Most that are tried."""
     budget: str | None = None
     """None: the model's own."""
+    guess: int | None = None
+    """Sessions of the first run, where a run takes so long that there is no time to come near; None: it is found."""
 
 
 @contextlib.contextmanager
@@ -87,7 +89,9 @@ PEERS = {
         "sglang-omni 0.1.9 wire, 30 ms a unit", wire(wire_servers.sglang_omni, 30, 8), "sglang-omni", "moshi", 8
     ),
     "vllm-voxtral": Peer("vLLM 0.32, tiny Voxtral", voxtral_server, "vllm-realtime", "voxtral-realtime", 32, "400ms"),
-    "vllm-qwen3-asr": Peer("vLLM 0.32, tiny Qwen3-ASR", vllm_server.qwen3_asr_server, "vllm-realtime", "qwen3-asr", 16),
+    "vllm-qwen3-asr": Peer(
+        "vLLM 0.32, tiny Qwen3-ASR", vllm_server.qwen3_asr_server, "vllm-realtime", "qwen3-asr", 64, guess=32
+    ),
     "serve": Peer("metrobench serve", own_server, "realtime", "minicpm-o", 400),
 }
 """By the names to ask for them."""
@@ -152,6 +156,7 @@ def measure(peer: Peer, folder: Path, seconds: float) -> list[str]:
             tape.unlink(missing_ok=True)
         check = command(folder, "check", "check", *where, "--record-wire", str(tape), limit=60.0)
         limits = ["--effort", "quick", "--max-time", f"{seconds:.0f}s", "--max-sessions", str(peer.sessions), "--yes"]
+        limits += ["--guess", str(peer.guess)] if peer.guess else []
         capacity = command(folder, "capacity", "capacity", *where, *limits, limit=seconds)
         low = (capacity.get("result") or {}).get("mscs", {}).get("lo") or 1
         run = command(folder, "run", "run", *where, "--sessions", str(low), "--duration", RUN, limit=RUN_LIMIT)
