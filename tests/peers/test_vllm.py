@@ -120,7 +120,8 @@ def test_a_full_pool_is_a_stall_of_all_sessions(cramped: str, tmp_path: Path) ->
     (probe,) = record["probes"]
     assert probe["verdict"]["collapse"]["kind"] == "stall"
     skip_if_busy(record)
-    assert code == 1
+    assert probe["outcome"] == "failed"
+    assert code == 0, "a collapse that was found is a result"
 
 
 def test_the_pool_is_whole_again_when_they_have_left(cramped: str, tmp_path: Path) -> None:
