@@ -1,6 +1,6 @@
 """Which admission rule holds which KV cache, under which load? Every cell is one `metrobench ramp`, as a user types it.
 
-    python benchmarks/admission_study.py --out reports/admission-study               # about 38 minutes, quiet machine
+    python benchmarks/admission_study.py --out reports/admission-study               # about 50 minutes, quiet machine
     python benchmarks/admission_study.py --out reports/admission-study --list        # the cells, and for how long
     python benchmarks/admission_study.py --out /tmp/study --sessions 12 --cells 'steady/*/aimd' 'capacity/*'
 
@@ -18,7 +18,6 @@ from __future__ import annotations
 import argparse
 import fnmatch
 import itertools
-import re
 import subprocess
 import sys
 from dataclasses import dataclass
@@ -26,14 +25,9 @@ from pathlib import Path
 
 from admission_outcome import CAPACITY, PILOT, conclude, newest, read, sentence, useful
 
-from metrobench.profiles import profile_path
 from metrobench.units import seconds
 
-TOKENS_IN = 24
-"""Audio tokens of a frame: so many that a cache without a bound outgrows the pool within a cell."""
-STAND_IN = {"layers": 6, "hidden": 256, "intermediate": 512, "heads": 8}
-"""Large enough that two cores hold about a hundred sessions: so many that the rules have room, and so few that the
-client has time for all that come where none is refused."""
+MODEL = Path(__file__).with_name("talkative.toml")
 TOKENS_PER_SESSION = 320
 """Pool tokens for each session that the machine holds: a quarter more than a session with a window and sinks at its
 most (8 blocks of 32), so that latency binds before the pool, and far fewer than an unbounded one has after 10 s."""
@@ -41,7 +35,7 @@ KV = {"unbounded": "unbounded", "window": "window:128", "window+sinks": "window:
 RULES = ("none", "static", "aimd", "aimd+kv")
 MEASURED = ("window", "window+sinks")
 """Policies whose capacity is a number: without a bound it depends on how long a session lives."""
-BEFORE = 14.0
+BEFORE = 29.0
 """Seconds of a cell that are not streamed: vLLM is loaded, and the page is written."""
 PILOT_TIME, CAPACITY_TIME = 170.0, 170.0
 
@@ -105,18 +99,9 @@ class Study:
     out: Path
     seed: int
 
-    @property
-    def model(self) -> Path:
-        return self.out / "talkative.toml"
-
     def prepare(self) -> None:
-        """Write the files that the commands read: a profile and the workloads that are not shipped."""
+        """Write the workloads that are not shipped, which the commands read."""
         self.out.mkdir(parents=True, exist_ok=True)
-        profile = profile_path("smoke").read_text().replace('name = "smoke"', 'name = "talkative"')
-        profile = re.sub(r"tokens_in = \d+", f"tokens_in = {TOKENS_IN}", profile)
-        for name, value in STAND_IN.items():
-            profile = re.sub(rf"(\[stand_in\][^\[]*?\n{name} =) \d+", rf"\1 {value}", profile)
-        self.model.write_text(profile)
         for name, load in LOADS.items():
             if "\n" in load.workload:
                 (self.out / f"{name}.toml").write_text(load.workload)
@@ -151,7 +136,7 @@ class Study:
 
     def _common(self, name: str, kv: str) -> tuple[str, ...]:
         seed = ("--seed", str(self.seed), "--quiet")
-        return ("--model", str(self.model), "--kv", KV[kv], "--out", str(self.out / name), *seed)
+        return ("--model", str(MODEL), "--kv", KV[kv], "--out", str(self.out / name), *seed)
 
     def finished(self, cell: Cell) -> bool:
         """The very command has a record that is whole and proves something."""

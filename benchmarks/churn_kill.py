@@ -321,11 +321,10 @@ def _files(server: Any) -> int:
 
 
 @contextmanager
-def serving(model: str, sessions: int, order: str) -> Iterator[tuple[str, Any]]:
-    """`metrobench serve` on a free port with a pool that leaves no room for leaked blocks; its address and process."""
+def serving(model: str, sessions: int, *more: str) -> Iterator[tuple[str, Any]]:
+    """`metrobench serve` on a free port with so many places; its address and process."""
     asked = ("--model", model, "--port", "0", "--max-sessions", str(sessions), "--admission", f"static:{sessions}")
-    pool = ("--pool-tokens", str(256 * (sessions + 1)))
-    command = [sys.executable, "-m", "metrobench", "serve", *asked, *pool, "--order", order]
+    command = [sys.executable, "-m", "metrobench", "serve", *asked, *more]
     server = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     try:
         assert server.stdout is not None
@@ -350,7 +349,9 @@ def main() -> None:
     parser.add_argument("--order", default="arrival", help="the worker's, for example deadline:4")
     parser.add_argument("--seed", type=int, default=1)
     asked = parser.parse_args()
-    with serving(asked.model, asked.sessions, asked.order) as (url, server):
+    # a pool that leaves no room for leaked blocks
+    more = ("--pool-tokens", str(256 * (asked.sessions + 1)), "--order", asked.order)
+    with serving(asked.model, asked.sessions, *more) as (url, server):
         found = asyncio.run(examine(url, server, 60.0 * asked.minutes, asked.sessions, asked.seed))
     wrong = leaks(found)
     print(json.dumps(found | {"leaks": wrong}, indent=1))

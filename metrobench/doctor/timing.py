@@ -12,7 +12,7 @@ import numpy.typing as npt
 from msgspec import Struct
 
 from metrobench.doctor.check import Check, Status, first_of, not_visible
-from metrobench.load.streaming import HEARTBEAT
+from metrobench.load.lags import HEARTBEAT
 from metrobench.load.timer import DeadlineTimer
 from metrobench.measure.frames import healthy_lag
 from metrobench.units import seconds

@@ -11,9 +11,10 @@ from collections.abc import Callable
 from time import monotonic
 
 from metrobench.load.conn import Book, Conn
+from metrobench.load.lags import HEARTBEAT
 from metrobench.load.sender import Sender
 from metrobench.load.spec import LoadEvent
-from metrobench.load.streaming import BATCH, HEARTBEAT, QUANTUM
+from metrobench.load.streaming import BATCH, QUANTUM
 from metrobench.load.timer import DeadlineTimer
 
 WAITED, PAUSED, RESUMED, SHED = "waited", "paused", "resumed", "shed"

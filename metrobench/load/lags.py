@@ -13,7 +13,7 @@ BINS = len(LAG_EDGES) - 1
 STALL = 0.001
 """Seconds by which a wake-up may be late before the loop counts as stalled."""
 
-IDLE = 0.001
+HEARTBEAT = 0.001
 """Seconds between two wake-ups of a loop that has nothing to do, at most."""
 
 APART = 1e-6
@@ -56,7 +56,7 @@ class StallWatch:
 
         It may have begun in the middle of a turn, and no wake-up has seen it yet.
         """
-        if self._opened is None and now - self._last > IDLE + STALL:
+        if self._opened is None and now - self._last > HEARTBEAT + STALL:
             return self._last
         return self._opened
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from time import monotonic
 
 from metrobench.load.conn import Book, Conn
-from metrobench.load.lags import IDLE, StallWatch
+from metrobench.load.lags import HEARTBEAT, StallWatch
 from metrobench.load.sender import Sender
 from metrobench.load.spec import LoadEvent, LoadSpec
 from metrobench.load.timer import DeadlineTimer
@@ -18,9 +18,8 @@ from metrobench.measure.client import histogram_quantile
 
 QUANTUM = 0.0005
 """Seconds between two wake-ups while chunks are due: sends within it share one wake-up."""
-HEARTBEAT = IDLE
-"""Longest time between two wake-ups, and the quantum of runs with more than MANY sessions."""
 MANY = 400
+"""Sessions above which the quantum is a heartbeat."""
 BATCH = 64
 """Chunks sent in one turn of the loop; a backlog is worked off between turns, so that answers are read in time."""
 
