@@ -27,6 +27,7 @@ GUARD_SCHEDULER = "metrobench.kvwindow.scheduler.GuardScheduler"
 SESSION_SCHEDULER = "metrobench.worker.scheduler.SessionScheduler"
 SLOW_SCHEDULER, SLOW_VARIABLE = "metrobench.worker.slow.SlowScheduler", "METROBENCH_SLOW"
 STOCK_SCHEDULER = "vllm.v1.core.sched.scheduler.Scheduler"
+CPU_WORKER = "metrobench.worker.warm_worker.WarmWorker"
 
 MIXTURE = "Qwen3MoeForCausalLM"
 """The one architecture here whose layers are mixtures of experts."""
@@ -62,6 +63,7 @@ def engine_arguments(spec: WorkerSpec, folder: Path) -> dict[str, Any]:
         arguments["load_format"] = "dummy"
     if cpu:
         arguments |= {"enforce_eager": True, "dtype": "float32" if spec.stand_in else _cpu_dtype()}
+        arguments["worker_cls"] = CPU_WORKER
     else:
         arguments["compilation_config"] = {"cudagraph_mode": "FULL_AND_PIECEWISE"}
     pool = pool_tokens(spec)

@@ -32,10 +32,11 @@ START_TIMEOUT = 120.0
 """Of a stand-in."""
 LOADING_TIMEOUT = 1200.0
 """Of a real shape: weights are read, kernels compiled, graphs captured."""
-_TUNABLES = ("hugetlb=1", "mmap_threshold=33554432", "trim_threshold=536870912")
+_TUNABLES = ("hugetlb=1", "mmap_max=0", "trim_threshold=4294967296")
 MALLOC = {"GLIBC_TUNABLES": ":".join(f"glibc.malloc.{tunable}" for tunable in _TUNABLES)}
 """Memory that was used once stays with the process, in 2 MB pages where they are large: an engine step and an FFT would
-otherwise return their scratch memory to the kernel and fault it in again every time. Read at exec only."""
+otherwise return their scratch memory to the kernel and fault it in again every time. A threshold for mmap is no way to
+say so: it ends at 32 MB, and logits of 54 sessions that decode at once are more. Read at exec only."""
 
 
 class Worker:

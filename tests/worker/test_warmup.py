@@ -1,7 +1,9 @@
-"""The kernels of a stand-in, compiled before it runs: those that its engine will ask for, and no other."""
+"""What a stand-in's engine has before it serves: the kernels that it will ask for, and memory that stays."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 from typing import Any
@@ -11,29 +13,43 @@ import pytest
 from metrobench.policy import parse_policy
 from metrobench.profiles import load_profile, profile_names
 from metrobench.worker import preload
+from metrobench.worker.launcher import MALLOC
 from metrobench.worker.spec import STANDIN, WorkerSpec
-from metrobench.worker.warmup import compile_kernels, matrices
+from metrobench.worker.warmup import ROWS, compile_kernels, matrices
 from tests.kvwindow.engine import forked
 from tests.worker.core_engine import CoreEngine
 
 
-def asked() -> tuple[int, set[tuple[int, int]]]:
-    """How many runs compiled two matrices for 5 numbers of tokens, and the matrices that an engine asks for."""
+def asked() -> tuple[int, set[tuple[int, int]], str, list[int]]:
+    """How many runs compiled two matrices for 5 and 3 numbers of rows, the matrices that an engine asks for, the class
+    of its worker, and the large tables that were filled with ones."""
     assert isinstance(preload.load(), str)
+    import torch
     from vllm import _custom_ops as ops
 
-    runs = compile_kernels([(8, 4), (4, 8)], 5)
+    runs = compile_kernels([(8, 4, 5), (4, 8, 3)])
     make, seen = ops.create_onednn_mm, set()
 
     def note(weight: Any, *rest: Any) -> Any:
         seen.add((weight.shape[1], weight.shape[0]))
         return make(weight, *rest)
 
-    ops.create_onednn_mm = note
+    ones, touched = torch.ones, []
+
+    def note_size(*size: Any, **options: Any) -> Any:
+        table = ones(*size, **options)
+        if table.nbytes >= 1 << 20:
+            touched.append(table.nbytes)
+        return table
+
+    ops.create_onednn_mm, torch.ones = note, note_size
     smoke, policy = load_profile("smoke"), parse_policy("unbounded")
     with tempfile.TemporaryDirectory() as folder:
-        CoreEngine(WorkerSpec(smoke, policy, 4, 4096, STANDIN, 1, None, None, Path("/dev/null")), Path(folder))
-    return runs, seen
+        engine = CoreEngine(
+            WorkerSpec(smoke, policy, 200, 8192, STANDIN, 1, None, None, Path("/dev/null")), Path(folder)
+        )
+        worker = type(engine.core.model_executor.driver_worker.worker).__name__
+    return runs, seen, worker, touched
 
 
 @pytest.mark.parametrize("name", profile_names())
@@ -41,14 +57,44 @@ def test_every_matrix_of_a_layer_is_there_once(name: str) -> None:
     shape = load_profile(name).stand_in
     found = matrices(shape)
     assert len(found) == len(set(found))
-    assert {shape.hidden, shape.intermediate, shape.heads * shape.head_dim} == {inputs for _, inputs in found}
+    assert {shape.hidden, shape.intermediate, shape.heads * shape.head_dim} == {inputs for _, inputs, _ in found}
+    assert (shape.vocab, shape.hidden, ROWS) in found
 
 
 @pytest.mark.engine
-def test_the_engine_asks_for_these_and_for_the_vocabulary(vllm: None) -> None:
-    runs, seen = forked(asked)
+def test_the_engine_asks_for_these_and_has_the_memory_of_a_busy_step(vllm: None) -> None:
+    runs, seen, worker, touched = forked(asked)
+    shape = load_profile("smoke").stand_in
+    assert worker == "WarmWorker"
+    assert touched and max(touched) >= 4 * ROWS * shape.vocab
     if not runs:
         pytest.skip("this processor has no oneDNN path in vLLM: nothing is compiled")
-    shape = load_profile("smoke").stand_in
-    assert runs == 10
-    assert seen == {*matrices(shape), (shape.vocab, shape.hidden)}
+    assert runs == 8
+    assert seen == {(outputs, inputs) for outputs, inputs, _ in matrices(shape)}
+
+
+TAKE = """
+import resource, sys
+from ctypes import CDLL, c_size_t, c_void_p, memset
+libc = CDLL(None)
+libc.malloc.restype, libc.malloc.argtypes, libc.free.argtypes = c_void_p, [c_size_t], [c_void_p]
+def take(megabytes):
+    block = libc.malloc(megabytes << 20)
+    memset(block, 1, megabytes << 20)
+    libc.free(block)
+take(400)
+before = resource.getrusage(resource.RUSAGE_SELF).ru_minflt
+for _ in range(20):
+    take(60)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
+"""
+
+
+def test_memory_of_any_size_that_was_used_once_stays_with_a_worker() -> None:
+    def faults(more: dict[str, str]) -> int:
+        found = subprocess.run([sys.executable, "-c", TAKE], env=more, capture_output=True, text=True, check=True)
+        return int(found.stdout)
+
+    assert faults(MALLOC) < 100
+    if faults({}) < 100:
+        pytest.skip("this allocator gives nothing back to the kernel")

@@ -1,0 +1,28 @@
+"""vLLM's CPU worker, which has the memory of a busy step before it serves.
+
+Named by engine arguments and imported inside the engine only.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from vllm.v1.worker.cpu_worker import CPUWorker
+
+from metrobench.worker.warmup import ROWS
+
+COPIES = 4
+"""Tables of a step's logits that a step has in use at most (seen: the resident memory's growth in float32)."""
+
+
+class WarmWorker(CPUWorker):  # type: ignore[misc]
+    """The kernel zeroes memory when it is first touched, a third of the time of a session's first steps."""
+
+    def compile_or_warm_up_model(self) -> Any:
+        """As vLLM does, and then touch what the logits of ROWS sessions take: with the allocator's MALLOC (launcher.py)
+        it stays with this process."""
+        times = super().compile_or_warm_up_model()
+        rows = min(ROWS, self.scheduler_config.max_num_seqs)
+        torch.ones(COPIES * rows * self.model_config.get_vocab_size(), dtype=torch.float32)
+        return times
