@@ -14,8 +14,8 @@ from metrobench.profiles import StandIn
 
 TOKENS = 512
 """Largest number of tokens in a step that is prepared; larger steps are rare, and long anyway."""
-ROWS = 128
-"""Largest number of sessions that decode in one step that is prepared."""
+ROWS = 64
+"""Largest number of sessions that decode in one step that is prepared: half a second; twice as many take two."""
 CACHE = {"ONEDNN_PRIMITIVE_CACHE_CAPACITY": "8192"}
 """Room for all of them (oneDNN keeps 1,024 kernels)."""
 
