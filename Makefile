@@ -35,6 +35,7 @@ test: setup-dev
 types:
 	$(BIN)/lint-imports
 	$(BIN)/mypy
+	$(BIN)/mypy --explicit-package-bases benchmarks
 
 # Some of these tests wait: three at a time keep two cores busy. vLLM is imported once before them, which compiles
 # thousands of files in a new environment; else each of the first processes would do that for itself.

@@ -103,7 +103,7 @@ def draw_region(points: list[dict[str, Any]], file: Path) -> None:
 
     figure = Figure(figsize=(11.0, 3.8), layout="constrained")
     panels: Iterable[Any] = figure.subplots(1, len(FILTERS), sharey=True)
-    image = None
+    image: Any = None
     for axes, size in zip(panels, FILTERS, strict=True):
         grid = np.array(
             [

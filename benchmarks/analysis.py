@@ -52,7 +52,9 @@ def make(folder: Path) -> None:
         lag_counts=counts,
         t_stop=t_stop,
     )
-    samples = [dict.fromkeys(TELEMETRY_FIELDS, 0.5 * i) | {"t": 0.5 * i, "kv_usage": 0.3} for i in range(2 * width)]
+    samples: list[dict[str, float | None]] = [
+        {**dict.fromkeys(TELEMETRY_FIELDS, 0.5 * i), "t": 0.5 * i, "kv_usage": 0.3} for i in range(2 * width)
+    ]
     write_facts(folder, facts, samples)
     print(f"{len(facts.frames):,} frames")
 

@@ -106,7 +106,12 @@ def _frame_done(k: int) -> list[bytes]:
 
 
 _TRANSLATED = _silence(0.2).encode()
-_OLD_TURN = {"unit": 1.0, "rate": 16_000, "answer": _turn(_OLD_SPEECH, _silence(0.2)), "accepted": (_text(**_OLD),)}
+_OLD_TURN: dict[str, Any] = {
+    "unit": 1.0,
+    "rate": 16_000,
+    "answer": _turn(_OLD_SPEECH, _silence(0.2)),
+    "accepted": (_text(**_OLD),),
+}
 _OLD_HELLO = (_created(input_audio_format="pcm16"),)
 
 WIRES = {
