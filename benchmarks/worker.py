@@ -104,8 +104,15 @@ async def gateway_cost(profile: Profile, seconds: int = 200) -> dict[str, float]
     timing = profile.timing
     samples = round(timing.sample_rate * timing.unit)
     extractor = Extractor(timing.sample_rate, samples, timing.tokens_in, NoEngine.vocab)
-    decoded = (timing.tokens_out_listening, timing.tokens_out_speaking)
-    rules = SessionRules(*decoded, timing.most_tokens, 10**9, parse_policy("unbounded"), True, 1)
+    rules = SessionRules(
+        listening=timing.tokens_out_listening,
+        speaking=timing.tokens_out_speaking,
+        tokens_in=timing.tokens_in,
+        max_model_len=10**9,
+        policy=parse_policy("unbounded"),
+        guard=True,
+        seed=1,
+    )
     shared = Shared(profile.name, "none", True, "none", timing.unit_ms, timing.sample_rate, extractor, rules)
     talk = Conversation(NoEngine(), 1, shared, lambda _: None, lambda *_: None)
     form = {"type": "audio/pcm", "rate": timing.sample_rate}

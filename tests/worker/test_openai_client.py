@@ -13,12 +13,13 @@ from tests.worker.rooms import room
 
 async def converse(url: str) -> tuple[list[str], str, str]:
     """Event types, the reply's status and its text, after one spoken question at the client's own 24 kHz."""
-    openai = pytest.importorskip("openai")
+    pytest.importorskip("openai")
+    from benchmarks.refusal import openai_client
+
     clip = next((data_folder("audio_corpus") / "questions_tts").glob("en_*.opus"))
     samples = np.asarray(decode(clip, 24_000), dtype="<i2")
-    base = url.removesuffix("/realtime")
-    client = openai.AsyncOpenAI(api_key="none", base_url=base.replace("ws://", "http://"), websocket_base_url=base)
     kinds, text, status = [], "", ""
+    client = openai_client(url)
     async with client.realtime.connect(model="any") as connection:
         await connection.session.update(
             session={

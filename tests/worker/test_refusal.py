@@ -12,9 +12,9 @@ from benchmarks import refusal
 from benchmarks.churn_kill import REFUSAL, answered
 
 
-def knock(**how: object) -> tuple[list[refusal.Try], bool]:
+def knock() -> tuple[list[refusal.Try], bool]:
     async def play() -> tuple[list[refusal.Try], bool]:
-        async with room(1) as place, answered(place.url, **how):
+        async with room(1) as place, answered(place.url):
             return await refusal.measure(place.url, 1, 3)
 
     return asyncio.run(asyncio.wait_for(play(), 60))
