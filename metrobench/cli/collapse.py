@@ -42,7 +42,7 @@ MAX_TRIALS = 1_000
 @options.model
 @options.budget
 @options.worker
-@options.audio
+@options.independent_audio
 @options.seed
 @options.output
 @options.vllm_args

@@ -182,22 +182,33 @@ corpus = group(
     ),
     click.option("--language", metavar="CODE", help="Only clips in this language, for example en."),
 )
-audio = group(
-    corpus,
-    click.option(
-        "--noise",
-        metavar="SNR",
-        help="Background noise this far below the speech: 10dB, 10dB:pink or 10dB:babble. It goes on in pauses.",
-    ),
-    click.option("--gain", metavar="DB", help="Make the clips louder or quieter, never so that they clip: 6dB, -12dB."),
-    click.option(
-        "--talk",
-        type=click.Choice(["half", "continuous", "dialogue"]),
-        default="half",
-        show_default=True,
-        help="When users talk: half of the time, without pause, or as in a telephone call (ITU-T P.59).",
-    ),
-)
+
+def _audio(talk: str) -> Decorator[Any]:
+    return group(
+        corpus,
+        click.option(
+            "--noise",
+            metavar="SNR",
+            help="Background noise this far below the speech: 10dB, 10dB:pink or 10dB:babble. It goes on in pauses.",
+        ),
+        click.option(
+            "--gain", metavar="DB", help="Make the clips louder or quieter, never so that they clip: 6dB, -12dB."
+        ),
+        click.option(
+            "--talk",
+            type=click.Choice(["paired", "half", "continuous", "dialogue"]),
+            default=talk,
+            show_default=True,
+            help="When users talk: in turns two by two, half of the time each as it comes, without pause, or as in a"
+            " telephone call (ITU-T P.59).",
+        ),
+    )
+
+
+audio = _audio("paired")
+"""For a level that is measured: at any moment as many users talk as at any other."""
+independent_audio = _audio("half")
+"""For what chance decides: who talks when is each user's own."""
 seed = click.option(
     "--seed",
     type=Whole(0, 2**31 - 1),

@@ -32,7 +32,7 @@ SHAPES = ("model", "gpu", "sessions", "kv", "pool_tokens", "utilisation", "block
 @click.option("--rate", metavar="RATE", help="Sessions arrive at this rate, for example 8/s. [default: together]")
 @click.option("--speaking", metavar="SHARE", help="Share of the frames in which the model speaks. [default: corpus]")
 @click.option("--duration", metavar="TIME", help="Probability that the pool is full before this time.")
-@options.audio
+@options.independent_audio
 @options.seed
 @click.option("--probe", type=options.Whole(1), metavar="N", help="Which measured run of RUN. [default: the fullest]")
 @click.option("--metrics", metavar="URL", help="Metrics page of a vLLM or SGLang server that runs.")

@@ -44,7 +44,7 @@ JOIN, JOIN_FULL = 1.0, 10.0
 @options.budget
 @options.server
 @options.time_limit
-@options.audio
+@options.independent_audio
 @options.seed
 @options.output
 @options.vllm_args

@@ -21,6 +21,9 @@ Runs = Iterator[tuple[int, int]]
 SESSIONS, UNITS = 20, 50
 """Sessions, and units of each, that `speech_share` looks at."""
 
+PAIRED = "paired"
+"""Name of the pattern of users who take turns two by two."""
+
 PAUSE_LOW, PAUSE_HIGH = 0.5, 1.5
 """In `half` a pause is this many times as long as the clip before it, drawn evenly: half of the time in the mean."""
 
@@ -34,7 +37,9 @@ talk it is either one's turn with equal probability (P.59)."""
 
 def session_runs(clips: Spans, seed: int, session: int, talk: str = "half") -> Runs:
     """Endless audio of one session. `talk` is one of TALK."""
-    return TALK[talk](clips, np.random.default_rng([seed, session]))
+    if talk == PAIRED:
+        return paired(clips, np.random.default_rng([seed, session // 2]), session % 2)
+    return ALONE[talk](clips, np.random.default_rng([seed, session]))
 
 
 def each_chunk(runs: Iterable[tuple[int, int]]) -> Iterator[int]:
@@ -52,6 +57,20 @@ def half(clips: Spans, rng: np.random.Generator) -> Runs:
         if skip < count:
             yield first + skip, count - skip
         yield SILENCE, pause - max(0, skip - count)
+
+
+def paired(clips: Spans, rng: np.random.Generator, side: int) -> Runs:
+    """One side of a couple that takes turns clip by clip: where one user talks the other is silent.
+
+    Equal arguments but for `side` (0 or 1) are the two of a couple. So half of all users talk at any moment, where the
+    share of users who talk independently swings by 1/sqrt(N) (one standard deviation), within a run and between runs.
+    """
+    turn = int(rng.integers(2))
+    skip: int | None = None
+    for first, count in _shuffled(clips, rng):
+        skip = int(rng.integers(count)) if skip is None else 0
+        yield first + skip if turn == side else SILENCE, count - skip
+        turn = 1 - turn
 
 
 def continuous(clips: Spans, rng: np.random.Generator) -> Runs:
@@ -82,12 +101,14 @@ def dialogue(clips: Spans, rng: np.random.Generator) -> Runs:
                 first, left = next(speech)
 
 
-TALK: dict[str, Callable[[Spans, np.random.Generator], Runs]] = {
+ALONE: dict[str, Callable[[Spans, np.random.Generator], Runs]] = {
     "half": half,
     "continuous": continuous,
     "dialogue": dialogue,
 }
-"""The patterns by name."""
+"""Patterns of users who know nothing of each other, by name."""
+TALK = (PAIRED, *ALONE)
+"""The names of all patterns."""
 
 
 def _shuffled(clips: Spans, rng: np.random.Generator) -> Iterator[tuple[int, int]]:

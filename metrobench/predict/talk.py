@@ -27,8 +27,8 @@ corpus and the pause after it."""
 MOST_AUDIO = 150_000.0
 """Seconds of conversation that are drawn at most, over all sessions and patterns."""
 LEAST_PATTERNS, MOST_PATTERNS = 5, 200
-SAMPLE = (48, 400)
-"""Sessions and frames from which the mean and the variance of one session are told."""
+SAMPLE = (96, 400)
+"""Sessions and frames from which the mean and the variance of one session are told; an even number of them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,7 +240,9 @@ def _from_single(pool: Pool, load: Load, seed: int) -> Spread:
     sessions, frames = SAMPLE
     tokens = load.tokens(seed, sessions, frames)
     rate = float(tokens[:, -1].mean()) / (frames * load.rates.unit)
-    wander = float(tokens[:, -1].var(ddof=1)) / (frames * load.rates.unit)
+    # by couples, whose two may take turns (metrobench.corpus.pattern)
+    couples = tokens[:, -1].reshape(-1, 2).sum(axis=1)
+    wander = float(couples.var(ddof=1)) / 2.0 / (frames * load.rates.unit)
     wanted = full_at(pool, load.sessions, pool.block_size) * load.sessions - float(load.resident.sum())
     starts = load.arrivals + 0.5 * (load.budget + load.rates.unit)
     low, high = 0.0, float(starts.max()) + wanted / rate

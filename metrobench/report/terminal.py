@@ -57,7 +57,7 @@ def _audio(setting: dict[str, Any]) -> list[str]:
         words.append(f"noise {setting['noise']}")
     if setting.get("gain_db"):
         words.append(f"gain {setting['gain_db']:+g} dB")
-    if setting.get("talk", "half") != "half":
+    if setting.get("talk", "paired") != "paired":
         words.append(f"talk {setting['talk']}")
     return words
 

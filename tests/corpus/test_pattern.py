@@ -50,7 +50,7 @@ def test_runs_are_never_empty_and_stay_inside_the_clips(talk: str, seed: int, se
         assert first == SILENCE or any(a <= first and first + count <= a + n for a, n in CLIPS)
 
 
-@pytest.mark.parametrize(("talk", "share"), [("half", 0.5), ("continuous", 1.0), ("dialogue", 0.425)])
+@pytest.mark.parametrize(("talk", "share"), [("paired", 0.5), ("half", 0.5), ("continuous", 1.0), ("dialogue", 0.425)])
 def test_users_talk_as_much_as_the_pattern_says_from_the_start_on(talk: str, share: float) -> None:
     talking = [np.mean(np.array(take(20_000, session, talk=talk)) != SILENCE) for session in range(20)]
     assert np.mean(talking) == pytest.approx(share, abs=0.03)
@@ -65,6 +65,25 @@ def test_in_halves_clips_are_played_whole_and_followed_by_a_pause() -> None:
         if first != SILENCE:
             assert count == starts[first]
             assert then == SILENCE
+
+
+@given(seed=st.integers(0, 2**32), couple=st.integers(0, 500))
+def test_of_a_couple_one_user_talks_at_any_moment(seed: int, couple: int) -> None:
+    one, other = (np.array(take(2000, 2 * couple + side, seed, "paired")) for side in (0, 1))
+    assert np.all((one == SILENCE) != (other == SILENCE))
+
+
+def test_couples_know_nothing_of_each_other() -> None:
+    talking = np.array([np.array(take(2000, 2 * couple, talk="paired")) != SILENCE for couple in range(200)])
+    # as many as of independent users, sqrt(200) / 2 = 7 by one standard deviation
+    assert 4.0 < talking.sum(axis=0).std() < 11.0
+
+
+def test_in_couples_clips_are_played_whole() -> None:
+    starts = dict(CLIPS)
+    runs = list(islice(session_runs(CLIPS, 3, 0, "paired"), 300))[2:]
+    assert {first for first, _ in runs if first != SILENCE} == set(starts)
+    assert all(count == starts[first] for first, count in runs if first != SILENCE)
 
 
 @pytest.mark.parametrize("talk", ["half", "continuous"])

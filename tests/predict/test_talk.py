@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from metrobench.corpus.pattern import each_chunk, on_bed, session_runs
+from metrobench.corpus.pattern import TALK, each_chunk, on_bed, session_runs
 from metrobench.corpus.stream import ChunkTable
 from metrobench.predict.model import Pool, crossing_of
 from metrobench.predict.talk import (
@@ -48,7 +48,7 @@ def voices(table: ChunkTable) -> Voices:
     return voices_of(table, SILENCE_DBFS)
 
 
-@pytest.mark.parametrize("talk", ["half", "continuous", "dialogue"])
+@pytest.mark.parametrize("talk", TALK)
 @pytest.mark.parametrize("bed", [(0, 1), (5, 33)])
 def test_the_worker_would_say_the_same_of_every_frame(table: ChunkTable, bed: tuple[int, int], talk: str) -> None:
     frames, chunks, seed = 60, round(RATES.unit / CHUNK), 2
@@ -102,12 +102,23 @@ def test_a_pool_too_large_to_simulate_is_told_from_single_sessions() -> None:
     assert found.time == pytest.approx(simulated.mean(), rel=0.02)
 
 
-def test_both_ways_agree_where_both_can_be_gone() -> None:
-    pool, alike = Pool(400, 32), load(16)
+@pytest.mark.parametrize("talk", ["paired", "half", "dialogue", None])
+def test_both_ways_agree_where_both_can_be_gone(table: ChunkTable, talk: str | None) -> None:
+    pool, alike = Pool(400, 32), load(16, voices_of(table, SILENCE_DBFS, talk) if talk else 0.4)
     drawn, told = spread(pool, alike, 1), _from_single(pool, alike, 1)
     assert drawn.patterns > 20
     assert told.time == pytest.approx(drawn.time, rel=0.03)
     assert 0.5 < told.deviation / drawn.deviation < 2.0
+
+
+def test_couples_that_take_turns_spread_less(table: ChunkTable) -> None:
+    pool = Pool(400, 32)
+    alone, paired = (
+        [way(pool, load(16, voices_of(table, SILENCE_DBFS, talk)), 1).deviation for way in (spread, _from_single)]
+        for talk in ("half", "paired")
+    )
+    for independent, turns in zip(alone, paired, strict=True):
+        assert turns < 0.7 * independent
 
 
 def test_runs_without_any_spread_are_before_or_after() -> None:

@@ -7,7 +7,7 @@ from metrobench.report.terminal import _audio
 
 def test_the_shipped_audio_is_not_mentioned() -> None:
     assert _audio({}) == []
-    assert _audio({"audio": "default", "language": None, "noise": None, "gain_db": 0.0, "talk": "half"}) == []
+    assert _audio({"audio": "default", "language": None, "noise": None, "gain_db": 0.0, "talk": "paired"}) == []
 
 
 def test_other_audio_is_named() -> None:
