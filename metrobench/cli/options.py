@@ -183,6 +183,7 @@ corpus = group(
     click.option("--language", metavar="CODE", help="Only clips in this language, for example en."),
 )
 
+
 def _audio(talk: str) -> Decorator[Any]:
     return group(
         corpus,
