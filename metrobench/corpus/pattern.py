@@ -21,9 +21,6 @@ Runs = Iterator[tuple[int, int]]
 SESSIONS, UNITS = 20, 50
 """Sessions, and units of each, that `speech_share` looks at."""
 
-PAIRED = "paired"
-"""Name of the pattern of users who take turns two by two."""
-
 PAUSE_LOW, PAUSE_HIGH = 0.5, 1.5
 """In `half` a pause is this many times as long as the clip before it, drawn evenly: half of the time in the mean."""
 
@@ -37,9 +34,7 @@ talk it is either one's turn with equal probability (P.59)."""
 
 def session_runs(clips: Spans, seed: int, session: int, talk: str = "half") -> Runs:
     """Endless audio of one session. `talk` is one of TALK."""
-    if talk == PAIRED:
-        return paired(clips, np.random.default_rng([seed, session // 2]), session % 2)
-    return ALONE[talk](clips, np.random.default_rng([seed, session]))
+    return TALK[talk](clips, seed, session)
 
 
 def each_chunk(runs: Iterable[tuple[int, int]]) -> Iterator[int]:
@@ -48,8 +43,9 @@ def each_chunk(runs: Iterable[tuple[int, int]]) -> Iterator[int]:
         yield from range(first, first + count)
 
 
-def half(clips: Spans, rng: np.random.Generator) -> Runs:
+def half(clips: Spans, seed: int, session: int) -> Runs:
     """(clip, pause) after (clip, pause): the user talks half of the time, and listens while the model speaks."""
+    rng = np.random.default_rng([seed, session])
     skip: int | None = None
     for first, count in _shuffled(clips, rng):
         pause = max(1, round(count * rng.uniform(PAUSE_LOW, PAUSE_HIGH)))
@@ -59,35 +55,32 @@ def half(clips: Spans, rng: np.random.Generator) -> Runs:
         yield SILENCE, pause - max(0, skip - count)
 
 
-def paired(clips: Spans, rng: np.random.Generator, side: int) -> Runs:
-    """One side of a couple that takes turns clip by clip: where one user talks the other is silent.
+def paired(clips: Spans, seed: int, session: int) -> Runs:
+    """Sessions 2i and 2i + 1 take turns clip by clip: where one user talks the other is silent.
 
-    Equal arguments but for `side` (0 or 1) are the two of a couple. So half of all users talk at any moment, where the
-    share of users who talk independently swings by 1/sqrt(N) (one standard deviation), within a run and between runs.
+    So half of all users talk at any moment, where the share of users who talk independently swings by 1/sqrt(N) (one
+    standard deviation), within a run and between runs.
     """
+    rng = np.random.default_rng([seed, session // 2])
     turn = int(rng.integers(2))
-    skip: int | None = None
-    for first, count in _shuffled(clips, rng):
-        skip = int(rng.integers(count)) if skip is None else 0
-        yield first + skip if turn == side else SILENCE, count - skip
+    for first, count in _clip_after_clip(clips, rng):
+        yield first if turn == session % 2 else SILENCE, count
         turn = 1 - turn
 
 
-def continuous(clips: Spans, rng: np.random.Generator) -> Runs:
+def continuous(clips: Spans, seed: int, session: int) -> Runs:
     """Clip after clip without a pause: the user never stops."""
-    skip: int | None = None
-    for first, count in _shuffled(clips, rng):
-        skip = int(rng.integers(count)) if skip is None else 0
-        yield first + skip, count - skip
+    return _clip_after_clip(clips, np.random.default_rng([seed, session]))
 
 
-def dialogue(clips: Spans, rng: np.random.Generator) -> Runs:
+def dialogue(clips: Spans, seed: int, session: int) -> Runs:
     """One side of a telephone conversation, by the state model of ITU-T P.59.
 
     The user talks 42 % of the time, in spurts of 1.03 s and pauses of 1.40 s in the mean. A clip goes on in the next
     spurt where the last one cut it.
     """
-    speech = continuous(clips, rng)
+    rng = np.random.default_rng([seed, session])
+    speech = _clip_after_clip(clips, rng)
     first, left = next(speech)
     for talking, count in _talks(rng):
         if not talking:
@@ -101,14 +94,21 @@ def dialogue(clips: Spans, rng: np.random.Generator) -> Runs:
                 first, left = next(speech)
 
 
-ALONE: dict[str, Callable[[Spans, np.random.Generator], Runs]] = {
+TALK: dict[str, Callable[[Spans, int, int], Runs]] = {
+    "paired": paired,
     "half": half,
     "continuous": continuous,
     "dialogue": dialogue,
 }
-"""Patterns of users who know nothing of each other, by name."""
-TALK = (PAIRED, *ALONE)
-"""The names of all patterns."""
+"""The patterns by name; each takes the clips, the seed and the number of the session."""
+
+
+def _clip_after_clip(clips: Spans, rng: np.random.Generator) -> Runs:
+    """Clips without a pause, from a random place of the first one on."""
+    skip: int | None = None
+    for first, count in _shuffled(clips, rng):
+        skip = int(rng.integers(count)) if skip is None else 0
+        yield first + skip, count - skip
 
 
 def _shuffled(clips: Spans, rng: np.random.Generator) -> Iterator[tuple[int, int]]:

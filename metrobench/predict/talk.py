@@ -236,11 +236,12 @@ def speaking_share(talk: Voices | float, rates: Rates, seed: int) -> float:
 
 
 def _from_single(pool: Pool, load: Load, seed: int) -> Spread:
-    """Of many frames, the sum over the sessions is normal: mean and variance of one session give those of t*."""
+    """Of many frames, the sum over the sessions is normal: the mean of one session and the variance of a couple tell
+    those of t*."""
     sessions, frames = SAMPLE
     tokens = load.tokens(seed, sessions, frames)
     rate = float(tokens[:, -1].mean()) / (frames * load.rates.unit)
-    # by couples, whose two may take turns (metrobench.corpus.pattern)
+    # the two of a couple may take turns (metrobench.corpus.pattern)
     couples = tokens[:, -1].reshape(-1, 2).sum(axis=1)
     wander = float(couples.var(ddof=1)) / 2.0 / (frames * load.rates.unit)
     wanted = full_at(pool, load.sessions, pool.block_size) * load.sessions - float(load.resident.sum())

@@ -10,6 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from metrobench.cli.main import cli
+from metrobench.corpus.pattern import TALK
 
 
 def _commands(command: click.Command, path: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
@@ -58,3 +59,16 @@ def test_a_word_where_a_number_belongs_is_called_no_number(path: tuple[str, ...]
     for each in numbers:
         with pytest.raises(click.BadParameter, match="'many' is not a valid whole number"):
             each.type.convert("many", each, click.Context(command))
+
+
+@pytest.mark.parametrize(
+    ("command", "default"),
+    [(each, "paired") for each in ("capacity", "run", "check")]
+    + [(each, "half") for each in ("collapse", "ramp", "predict-collapse")],
+)
+def test_every_talk_pattern_can_be_named_and_chance_is_only_the_default_where_it_counts(
+    command: str, default: str
+) -> None:
+    (option,) = (each for each in _find((command,)).params if each.name == "talk")
+    assert isinstance(option.type, click.Choice)
+    assert (list(option.type.choices), option.default) == (list(TALK), default)

@@ -7,9 +7,11 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from numpy.lib.stride_tricks import sliding_window_view
 
+from metrobench.corpus.choice import choose_audio
 from metrobench.corpus.pattern import TALK, each_chunk, on_bed, session_runs
-from metrobench.corpus.stream import ChunkTable
+from metrobench.corpus.stream import ChunkTable, build_table
 from metrobench.predict.model import Pool, crossing_of
 from metrobench.predict.talk import (
     Load,
@@ -109,6 +111,22 @@ def test_both_ways_agree_where_both_can_be_gone(table: ChunkTable, talk: str | N
     assert drawn.patterns > 20
     assert told.time == pytest.approx(drawn.time, rel=0.03)
     assert 0.5 < told.deviation / drawn.deviation < 2.0
+
+
+def test_on_the_shipped_audio_couples_keep_the_load_even() -> None:
+    table = build_table(choose_audio().files, 16_000)
+    swing, peak = {}, {}
+    for talk in ("half", "paired"):
+        voices = voices_of(table, SILENCE_DBFS, talk)
+        runs = [tokens_of(voices, Rates(1.0, 0, 1), seed, 150, 20) for seed in range(1, 13)]
+        speaking = np.array([np.diff(run, axis=1, prepend=0).sum(axis=0) for run in runs])
+        swing[talk] = speaking.std() / speaking.mean()
+        peak[talk] = sliding_window_view(speaking, 3, axis=1).mean(axis=2).max(axis=1) / speaking.mean() - 1.0
+    # the figures of docs/numbers.md, MSCS
+    assert swing == {"half": pytest.approx(0.10, abs=0.005), "paired": pytest.approx(0.045, abs=0.005)}
+    found = {talk: [each.mean(), each.min(), each.max()] for talk, each in peak.items()}
+    assert found["half"] == pytest.approx([0.13, 0.04, 0.22], abs=0.005)
+    assert found["paired"] == pytest.approx([0.04, 0.01, 0.07], abs=0.005)
 
 
 def test_couples_that_take_turns_spread_less(table: ChunkTable) -> None:
